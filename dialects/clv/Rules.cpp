@@ -1,0 +1,226 @@
+//===- Rules.cpp - The sharding rule of each operation --------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The only place that knows how an operation may be split. Rule.h says what the
+// words mean.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/clv/Clv.h"
+
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace cleave::clv;
+
+static FactorKind kindOf(Reduction reduction) {
+  switch (reduction) {
+  case Reduction::Sum:
+    return FactorKind::Sum;
+  case Reduction::Max:
+    return FactorKind::Max;
+  case Reduction::Min:
+    return FactorKind::Min;
+  }
+  llvm_unreachable("unknown reduction");
+}
+
+/// One factor for each dim name of the operands and results, all Parallel.
+static Rule byName(Operation *op) {
+  Rule rule;
+  auto collect = [&](Value value) {
+    for (StringRef name : dimsOf(value)) {
+      if (!llvm::any_of(rule.factors,
+                        [&](const Factor &f) { return f.name == name; })) {
+        Factor factor;
+        factor.name = name.str();
+        for (Value operand : op->getOperands()) {
+          factor.operands.push_back(findDim(operand.getType(), name));
+        }
+        for (Value result : op->getResults()) {
+          factor.results.push_back(findDim(result.getType(), name));
+        }
+        rule.factors.push_back(std::move(factor));
+      }
+    }
+  };
+  llvm::for_each(op->getOperands(), collect);
+  llvm::for_each(op->getResults(), collect);
+  rule.passesSum.assign(op->getNumOperands(), false);
+  return rule;
+}
+
+static Rule identity(Operation *op) {
+  Rule rule = byName(op);
+  rule.passesSum[0] = true;
+  return rule;
+}
+
+static void setKind(Rule &rule, StringRef name, FactorKind kind) {
+  for (Factor &factor : rule.factors) {
+    if (factor.name == name) {
+      factor.kind = kind;
+    }
+  }
+}
+
+static void setKinds(Rule &rule, ArrayAttr names, FactorKind kind) {
+  for (Attribute name : names) {
+    setKind(rule, cast<StringAttr>(name).getValue(), kind);
+  }
+}
+
+static bool isZero(Value value) {
+  if (auto broadcast = value.getDefiningOp<BroadcastOp>()) {
+    return isZero(broadcast.getX());
+  }
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto number = constant ? dyn_cast<FloatAttr>(constant.getValue()) : FloatAttr();
+  return number && number.getValue().isZero();
+}
+
+static Rule elementwiseRule(Operation *op, Elementwise function) {
+  Rule rule = byName(op);
+  switch (function) {
+  case Elementwise::Add:
+  case Elementwise::Sub:
+    rule.additive = true;
+    break;
+  case Elementwise::Mul:
+    rule.passesSum = {true, true};
+    break;
+  case Elementwise::Div:
+    rule.passesSum = {true, false};
+    break;
+  case Elementwise::Neg:
+  case Elementwise::Identity:
+    rule.passesSum = {true};
+    break;
+  case Elementwise::Select:
+    // Linear in both branches together, and in one where the other is zero.
+    rule.additive = true;
+    rule.passesSum = {false, isZero(op->getOperand(2)),
+                      isZero(op->getOperand(1))};
+    break;
+  default:
+    break;
+  }
+  return rule;
+}
+
+#define ELEMENTWISE_RULE(OP)                                                   \
+  Rule OP::getRule() { return elementwiseRule(getOperation(), getFunction()); }
+ELEMENTWISE_RULE(AddOp)
+ELEMENTWISE_RULE(SubOp)
+ELEMENTWISE_RULE(MulOp)
+ELEMENTWISE_RULE(DivOp)
+ELEMENTWISE_RULE(MaximumOp)
+ELEMENTWISE_RULE(MinimumOp)
+ELEMENTWISE_RULE(PowOp)
+ELEMENTWISE_RULE(NegOp)
+ELEMENTWISE_RULE(ExpOp)
+ELEMENTWISE_RULE(LogOp)
+ELEMENTWISE_RULE(SqrtOp)
+ELEMENTWISE_RULE(RsqrtOp)
+ELEMENTWISE_RULE(SinOp)
+ELEMENTWISE_RULE(CosOp)
+ELEMENTWISE_RULE(TanhOp)
+ELEMENTWISE_RULE(ErfOp)
+ELEMENTWISE_RULE(ReluOp)
+ELEMENTWISE_RULE(GeluOp)
+ELEMENTWISE_RULE(SiluOp)
+ELEMENTWISE_RULE(SigmoidOp)
+ELEMENTWISE_RULE(AbsOp)
+ELEMENTWISE_RULE(LessOp)
+ELEMENTWISE_RULE(LessEqualOp)
+ELEMENTWISE_RULE(EqualOp)
+ELEMENTWISE_RULE(NotEqualOp)
+ELEMENTWISE_RULE(AndOp)
+ELEMENTWISE_RULE(OrOp)
+ELEMENTWISE_RULE(NotOp)
+ELEMENTWISE_RULE(SelectOp)
+ELEMENTWISE_RULE(CastOp)
+ELEMENTWISE_RULE(StopGradientOp)
+#undef ELEMENTWISE_RULE
+
+Rule ConstantOp::getRule() { return byName(*this); }
+Rule IndexOp::getRule() { return byName(*this); }
+Rule RandomOp::getRule() { return byName(*this); }
+Rule BroadcastOp::getRule() { return identity(*this); }
+Rule EdgeOp::getRule() { return identity(*this); }
+Rule WeightOp::getRule() { return identity(*this); }
+Rule GradientOp::getRule() { return identity(*this); }
+
+Rule ReduceOp::getRule() {
+  Rule rule = byName(*this);
+  setKinds(rule, getOver(), kindOf(getKind()));
+  rule.passesSum[0] = getKind() == Reduction::Sum;
+  return rule;
+}
+
+Rule DotOp::getRule() {
+  Rule rule = byName(*this);
+  setKinds(rule, getOver(), FactorKind::Sum);
+  rule.passesSum = {true, true};
+  return rule;
+}
+
+Rule LookupOp::getRule() {
+  Rule rule = byName(*this);
+  setKind(rule, getDim(), FactorKind::Sum);
+  rule.passesSum = {true, false};
+  return rule;
+}
+
+Rule ScatterAddOp::getRule() {
+  Rule rule = byName(*this);
+  for (StringRef name : dimsOf(getIds())) {
+    setKind(rule, name, FactorKind::Sum);
+  }
+  rule.passesSum = {true, false};
+  return rule;
+}
+
+Rule ExtremeOp::getRule() {
+  Rule rule = byName(*this);
+  setKind(rule, getDim(), FactorKind::Min);
+  return rule;
+}
+
+Rule SoftmaxOp::getRule() {
+  Rule rule = byName(*this);
+  setKinds(rule, getOver(), FactorKind::Whole);
+  return rule;
+}
+
+Rule LogsumexpOp::getRule() {
+  Rule rule = byName(*this);
+  setKinds(rule, getOver(), FactorKind::Whole);
+  return rule;
+}
+
+Rule RenameOp::getRule() {
+  // Position by position: a factor has one name in x and another in the result.
+  Rule rule;
+  SmallVector<StringRef> names = dimsOf(getResult());
+  for (auto [position, name] : llvm::enumerate(names)) {
+    int at = static_cast<int>(position);
+    rule.factors.push_back({name.str(), FactorKind::Parallel, {at}, {at}});
+  }
+  rule.passesSum = {true};
+  return rule;
+}
+
+/// Of slice and pad: the dim they change is whole on both sides.
+static Rule partRule(Operation *op, StringRef dim, StringRef to) {
+  Rule rule = byName(op);
+  setKind(rule, dim, FactorKind::Whole);
+  setKind(rule, to, FactorKind::Whole);
+  rule.passesSum = {true};
+  return rule;
+}
+
+Rule SliceOp::getRule() { return partRule(*this, getDim(), getTo()); }
+Rule PadOp::getRule() { return partRule(*this, getDim(), getTo()); }
