@@ -1,0 +1,60 @@
+#include "lang/diagnostics/Diagnostics.h"
+
+namespace cleave {
+
+DiagnosticBuilder &DiagnosticBuilder::note(SourceRange range,
+                                           std::string message) {
+  target->notes.push_back({range, std::move(message)});
+  return *this;
+}
+
+DiagnosticBuilder &DiagnosticBuilder::note(std::string message) {
+  return note({}, std::move(message));
+}
+
+DiagnosticBuilder &DiagnosticBuilder::help(std::string message) {
+  if (!message.empty()) {
+    target->help.push_back(std::move(message));
+  }
+  return *this;
+}
+
+DiagnosticBuilder &DiagnosticBuilder::label(std::string text) {
+  target->label = std::move(text);
+  return *this;
+}
+
+DiagnosticBuilder DiagnosticEngine::report(Severity severity, Diag kind,
+                                           SourceRange range,
+                                           std::string message) {
+  Diagnostic diagnostic;
+  diagnostic.severity = severity;
+  diagnostic.kind = kind;
+  diagnostic.range = range;
+  diagnostic.message = std::move(message);
+  diagnostics.push_back(std::move(diagnostic));
+  errors += severity == Severity::Error;
+  return DiagnosticBuilder(diagnostics.back());
+}
+
+DiagnosticBuilder DiagnosticEngine::error(Diag kind, SourceRange range,
+                                          std::string message) {
+  return report(Severity::Error, kind, range, std::move(message));
+}
+
+DiagnosticBuilder DiagnosticEngine::warning(Diag kind, SourceRange range,
+                                            std::string message) {
+  return report(Severity::Warning, kind, range, std::move(message));
+}
+
+DiagnosticBuilder DiagnosticEngine::note(Diag kind, SourceRange range,
+                                         std::string message) {
+  return report(Severity::Note, kind, range, std::move(message));
+}
+
+void DiagnosticEngine::clear() {
+  diagnostics.clear();
+  errors = 0;
+}
+
+} // namespace cleave
