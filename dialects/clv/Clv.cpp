@@ -160,3 +160,32 @@ void clv::setScope(Operation *op, ScopeAttr scope) {
     op->setAttr(ClvDialect::kScope, scope);
   }
 }
+
+ScopeAttr clv::scopeOf(Value value) {
+  if (Operation *op = value.getDefiningOp()) {
+    return scopeOf(op);
+  }
+  auto argument = cast<BlockArgument>(value);
+  auto repeat =
+      dyn_cast_or_null<RepeatOp>(argument.getOwner()->getParentOp());
+  if (!repeat) {
+    return {};
+  }
+  unsigned number = argument.getArgNumber();
+  if (number >= 1 && number <= repeat.getCarried().size()) {
+    Value next = repeat.getYield()->getOperand(number - 1);
+    if (Operation *op = next.getDefiningOp();
+        op && op->getBlock() == argument.getOwner() && scopeOf(op)) {
+      return scopeOf(op);
+    }
+  }
+  return scopeOf(repeat);
+}
+
+ScopeAttr clv::backwardOf(ScopeAttr scope) {
+  if (!scope) {
+    return {};
+  }
+  return ScopeAttr::get(scope.getContext(), scope.getRole(), Phase::Backward,
+                        scope.getPath(), StringAttr(), scope.getReader());
+}

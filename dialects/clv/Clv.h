@@ -15,6 +15,7 @@
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/TensorEncoding.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -27,6 +28,10 @@ enum class Elementwise : uint8_t {
   Abs,
   Less, LessEqual, Equal, NotEqual, And, Or, Not, Select, Cast, Identity
 };
+
+/// The floating-point operations of one operation, for the shapes of its types:
+/// a multiply-add counts as two, moving data as none.
+int64_t flopsOf(mlir::Operation *op);
 
 } // namespace cleave::clv
 
@@ -64,6 +69,12 @@ mlir::RankedTensorType elementwiseType(mlir::Type element,
 /// The scope of an operation; null if it has none.
 ScopeAttr scopeOf(mlir::Operation *op);
 void setScope(mlir::Operation *op, ScopeAttr scope);
+/// The scope that a value lives in: its operation's; for a value that a repeat
+/// carries, that of what the body yields for it. Null where neither says.
+ScopeAttr scopeOf(mlir::Value value);
+/// `scope` in the backward phase, without a label: the gradient of an
+/// activation is an activation of the same region.
+ScopeAttr backwardOf(ScopeAttr scope);
 
 //===----------------------------------------------------------------------===//
 // Builders. Result types follow from the operands, the scope is `scope`.

@@ -152,9 +152,7 @@ def Clv_CostInterface : OpInterface<"CostInterface"> {
   let methods = [
     InterfaceMethod<"Floating-point operations for the shapes of its types.",
                     "int64_t", "getFlops", (ins), [{}], [{
-      auto type = ::mlir::cast<::mlir::RankedTensorType>(
-          $_op->getResult(0).getType());
-      return type.getNumElements();
+      return ::cleave::clv::flopsOf($_op);
     }]>
   ];
 }

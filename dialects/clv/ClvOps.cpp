@@ -1,0 +1,642 @@
+//===- ClvOps.cpp - Verifiers, cost and syntax of operations --------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Verifiers look at names, sizes and element types only, so that they hold for
+// global and for local types alike.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/clv/Clv.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::clv;
+
+#define GET_OP_CLASSES
+#include "dialects/clv/ClvOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// What verifiers share
+//===----------------------------------------------------------------------===//
+
+static Type elementOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
+static std::string list(ArrayRef<StringRef> names) {
+  return "[" + llvm::join(names, ", ") + "]";
+}
+
+static SmallVector<StringRef> namesIn(ArrayAttr attr) {
+  return llvm::map_to_vector(attr, [](Attribute name) {
+    return cast<StringAttr>(name).getValue();
+  });
+}
+
+static SmallVector<StringRef> without(ArrayRef<StringRef> dims,
+                                      ArrayRef<StringRef> over) {
+  return llvm::to_vector(llvm::make_filter_range(
+      dims, [&](StringRef d) { return !llvm::is_contained(over, d); }));
+}
+
+static bool sameSet(ArrayRef<StringRef> a, ArrayRef<StringRef> b) {
+  return a.size() == b.size() && without(a, b).empty();
+}
+
+/// Every tensor names its dims, and a name has one size.
+static LogicalResult verifyDims(Operation *op) {
+  llvm::StringMap<int64_t> sizes;
+  auto check = [&](Value value) -> LogicalResult {
+    auto type = cast<RankedTensorType>(value.getType());
+    SmallVector<StringRef> dims = dimsOf(type);
+    if (static_cast<int64_t>(dims.size()) != type.getRank()) {
+      return op->emitOpError("needs names for the dims of ")
+             << type << ": `#clv.dims<...>`";
+    }
+    for (auto [name, size] : llvm::zip(dims, type.getShape())) {
+      auto [entry, added] = sizes.try_emplace(name, size);
+      if (!added && entry->second != size) {
+        return op->emitOpError("has dim `")
+               << name << "` with size " << entry->second << " and with size "
+               << size;
+      }
+    }
+    return success();
+  };
+  for (Value value : op->getOperands()) {
+    if (failed(check(value))) {
+      return failure();
+    }
+  }
+  for (Value value : op->getResults()) {
+    if (failed(check(value))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
+static LogicalResult verifyElement(Operation *op, StringRef what, Type found,
+                                   Type expected) {
+  if (found != expected) {
+    return op->emitOpError() << what << " must have element type " << expected
+                             << ", not " << found;
+  }
+  return success();
+}
+
+static LogicalResult verifyResultDims(Operation *op,
+                                      ArrayRef<StringRef> expected,
+                                      bool inOrder) {
+  SmallVector<StringRef> dims = dimsOf(op->getResult(0));
+  bool same = inOrder ? ArrayRef<StringRef>(dims) == expected
+                      : sameSet(dims, expected);
+  if (!same) {
+    return op->emitOpError("gives dims ")
+           << list(expected) << ", but its result has " << list(dims);
+  }
+  return success();
+}
+
+/// `over` is not empty, names dims of `x`, each once.
+static LogicalResult verifyOver(Operation *op, ArrayRef<StringRef> over,
+                                Value x) {
+  for (auto [position, name] : llvm::enumerate(over)) {
+    if (findDim(x.getType(), name) < 0) {
+      return op->emitOpError("is over dim `")
+             << name << "`, which an operand lacks; it has " << list(dimsOf(x));
+    }
+    if (llvm::is_contained(over.take_front(position), name)) {
+      return op->emitOpError("is over dim `") << name << "` twice";
+    }
+  }
+  return success();
+}
+
+static LogicalResult verifyScalar(Operation *op, StringRef what, Value value) {
+  if (cast<RankedTensorType>(value.getType()).getRank() != 0) {
+    return op->emitOpError() << what << " must be a scalar";
+  }
+  return success();
+}
+
+/// The same names, sizes and element type, whatever the encodings.
+static bool sameTensor(Type a, Type b) {
+  auto left = cast<RankedTensorType>(a), right = cast<RankedTensorType>(b);
+  return left.getElementType() == right.getElementType() &&
+         left.getShape() == right.getShape() && dimsOf(a) == dimsOf(b);
+}
+
+//===----------------------------------------------------------------------===//
+// Elementwise
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyElementwise(Operation *op, Elementwise function) {
+  if (failed(verifyDims(op))) {
+    return failure();
+  }
+  SmallVector<StringRef> expected;
+  for (Value operand : op->getOperands()) {
+    for (StringRef name : dimsOf(operand)) {
+      if (!llvm::is_contained(expected, name)) {
+        expected.push_back(name);
+      }
+    }
+  }
+  if (failed(verifyResultDims(op, expected, /*inOrder=*/true))) {
+    return failure();
+  }
+  Type result = elementOf(op->getResult(0));
+  Type last = elementOf(op->getOperands().back());
+  bool isCompare =
+      function >= Elementwise::Less && function <= Elementwise::NotEqual;
+  bool isArithmetic = function <= Elementwise::Pow;
+  if (isArithmetic && last.isInteger(1)) {
+    return op->emitOpError("does not take i1");
+  }
+  if (function == Elementwise::Cast) {
+    return success();
+  }
+  unsigned first = function == Elementwise::Select ? 1 : 0;
+  for (Value operand : op->getOperands().drop_front(first)) {
+    if (failed(verifyElement(op, "every operand", elementOf(operand), last))) {
+      return failure();
+    }
+  }
+  return verifyElement(op, "the result", result,
+                       isCompare ? IntegerType::get(op->getContext(), 1)
+                                 : last);
+}
+
+#define ELEMENTWISE_VERIFY(OP)                                                 \
+  LogicalResult OP::verify() {                                                 \
+    return verifyElementwise(getOperation(), getFunction());                   \
+  }
+ELEMENTWISE_VERIFY(AddOp)
+ELEMENTWISE_VERIFY(SubOp)
+ELEMENTWISE_VERIFY(MulOp)
+ELEMENTWISE_VERIFY(DivOp)
+ELEMENTWISE_VERIFY(MaximumOp)
+ELEMENTWISE_VERIFY(MinimumOp)
+ELEMENTWISE_VERIFY(PowOp)
+ELEMENTWISE_VERIFY(NegOp)
+ELEMENTWISE_VERIFY(ExpOp)
+ELEMENTWISE_VERIFY(LogOp)
+ELEMENTWISE_VERIFY(SqrtOp)
+ELEMENTWISE_VERIFY(RsqrtOp)
+ELEMENTWISE_VERIFY(SinOp)
+ELEMENTWISE_VERIFY(CosOp)
+ELEMENTWISE_VERIFY(TanhOp)
+ELEMENTWISE_VERIFY(ErfOp)
+ELEMENTWISE_VERIFY(ReluOp)
+ELEMENTWISE_VERIFY(GeluOp)
+ELEMENTWISE_VERIFY(SiluOp)
+ELEMENTWISE_VERIFY(SigmoidOp)
+ELEMENTWISE_VERIFY(AbsOp)
+ELEMENTWISE_VERIFY(LessOp)
+ELEMENTWISE_VERIFY(LessEqualOp)
+ELEMENTWISE_VERIFY(EqualOp)
+ELEMENTWISE_VERIFY(NotEqualOp)
+ELEMENTWISE_VERIFY(AndOp)
+ELEMENTWISE_VERIFY(OrOp)
+ELEMENTWISE_VERIFY(NotOp)
+ELEMENTWISE_VERIFY(SelectOp)
+ELEMENTWISE_VERIFY(CastOp)
+ELEMENTWISE_VERIFY(StopGradientOp)
+#undef ELEMENTWISE_VERIFY
+
+//===----------------------------------------------------------------------===//
+// Values from nothing
+//===----------------------------------------------------------------------===//
+
+LogicalResult ConstantOp::verify() {
+  if (failed(verifyScalar(*this, "the result", getResult()))) {
+    return failure();
+  }
+  return verifyElement(*this, "the result", elementOf(getResult()),
+                       getValue().getType());
+}
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
+
+LogicalResult BroadcastOp::verify() {
+  if (failed(verifyDims(*this)) ||
+      failed(verifyElement(*this, "the result", elementOf(getResult()),
+                           elementOf(getX())))) {
+    return failure();
+  }
+  for (StringRef name : dimsOf(getX())) {
+    if (findDim(getResult().getType(), name) < 0) {
+      return emitOpError("result lacks dim `") << name << "` of its operand";
+    }
+  }
+  return success();
+}
+
+LogicalResult IndexOp::verify() {
+  if (failed(verifyDims(*this))) {
+    return failure();
+  }
+  if (cast<RankedTensorType>(getResult().getType()).getRank() != 1) {
+    return emitOpError("result must have one dim");
+  }
+  return success();
+}
+
+LogicalResult RandomOp::verify() {
+  if (failed(verifyDims(*this)) ||
+      failed(verifyScalar(*this, "the seed", getSeed())) ||
+      failed(verifyScalar(*this, "the step", getStep())) ||
+      failed(verifyScalar(*this, "the iteration", getIteration()))) {
+    return failure();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Contractions, reductions, gathers
+//===----------------------------------------------------------------------===//
+
+LogicalResult ReduceOp::verify() {
+  SmallVector<StringRef> over = namesIn(getOver());
+  if (elementOf(getX()).isInteger(1)) {
+    return emitOpError("does not take i1");
+  }
+  if (failed(verifyDims(*this)) || failed(verifyOver(*this, over, getX())) ||
+      failed(verifyElement(*this, "the result", elementOf(getResult()),
+                           elementOf(getX())))) {
+    return failure();
+  }
+  return verifyResultDims(*this, without(dimsOf(getX()), over),
+                          /*inOrder=*/true);
+}
+
+LogicalResult DotOp::verify() {
+  SmallVector<StringRef> over = namesIn(getOver());
+  if (failed(verifyDims(*this)) || failed(verifyOver(*this, over, getLhs())) ||
+      failed(verifyOver(*this, over, getRhs())) ||
+      failed(verifyElement(*this, "rhs", elementOf(getRhs()),
+                           elementOf(getLhs()))) ||
+      failed(verifyElement(*this, "the result", elementOf(getResult()),
+                           elementOf(getLhs())))) {
+    return failure();
+  }
+  SmallVector<StringRef> expected = without(dimsOf(getLhs()), over);
+  for (StringRef name : without(dimsOf(getRhs()), over)) {
+    if (!llvm::is_contained(expected, name)) {
+      expected.push_back(name);
+    }
+  }
+  return verifyResultDims(*this, expected, /*inOrder=*/false);
+}
+
+LogicalResult LookupOp::verify() {
+  if (failed(verifyDims(*this)) ||
+      failed(verifyOver(*this, getDim(), getTable())) ||
+      failed(verifyElement(*this, "the result", elementOf(getResult()),
+                           elementOf(getTable())))) {
+    return failure();
+  }
+  SmallVector<StringRef> expected = dimsOf(getIds());
+  for (StringRef name : dimsOf(getTable())) {
+    if (llvm::is_contained(expected, name)) {
+      return emitOpError("has dim `") << name << "` in both table and ids";
+    }
+  }
+  llvm::append_range(expected, without(dimsOf(getTable()), getDim()));
+  return verifyResultDims(*this, expected, /*inOrder=*/false);
+}
+
+LogicalResult ScatterAddOp::verify() {
+  if (failed(verifyDims(*this)) ||
+      failed(verifyElement(*this, "the result", elementOf(getResult()),
+                           elementOf(getUpdates())))) {
+    return failure();
+  }
+  SmallVector<StringRef> updates = dimsOf(getUpdates());
+  SmallVector<StringRef> ids = dimsOf(getIds());
+  for (StringRef name : ids) {
+    if (!llvm::is_contained(updates, name)) {
+      return emitOpError("has ids with dim `")
+             << name << "`, which the updates lack";
+    }
+  }
+  if (llvm::is_contained(updates, getDim())) {
+    return emitOpError("has updates with dim `")
+           << getDim() << "`, along which it adds";
+  }
+  SmallVector<StringRef> expected = {getDim()};
+  llvm::append_range(expected, without(updates, ids));
+  return verifyResultDims(*this, expected, /*inOrder=*/false);
+}
+
+LogicalResult ExtremeOp::verify() {
+  if (failed(verifyDims(*this)) ||
+      failed(verifyOver(*this, getDim(), getX())) ||
+      failed(verifyElement(*this, "the value", elementOf(getValue()),
+                           elementOf(getX())))) {
+    return failure();
+  }
+  SmallVector<StringRef> expected = without(dimsOf(getX()), getDim());
+  if (!sameSet(dimsOf(getValue()), expected)) {
+    return emitOpError("needs a value with dims ")
+           << list(expected) << ", but it has " << list(dimsOf(getValue()));
+  }
+  return verifyResultDims(*this, expected, /*inOrder=*/true);
+}
+
+//===----------------------------------------------------------------------===//
+// Composite
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyComposite(Operation *op, ArrayAttr attr,
+                                     bool keeps) {
+  SmallVector<StringRef> over = namesIn(attr);
+  Value x = op->getOperand(0);
+  if (failed(verifyDims(op)) || failed(verifyOver(op, over, x)) ||
+      failed(verifyElement(op, "the result", elementOf(op->getResult(0)),
+                           elementOf(x)))) {
+    return failure();
+  }
+  return verifyResultDims(op, keeps ? dimsOf(x) : without(dimsOf(x), over),
+                          /*inOrder=*/true);
+}
+
+LogicalResult SoftmaxOp::verify() {
+  return verifyComposite(*this, getOver(), /*keeps=*/true);
+}
+LogicalResult LogsumexpOp::verify() {
+  return verifyComposite(*this, getOver(), /*keeps=*/false);
+}
+
+//===----------------------------------------------------------------------===//
+// Shapes, edges
+//===----------------------------------------------------------------------===//
+
+LogicalResult RenameOp::verify() {
+  if (failed(verifyDims(*this)) ||
+      failed(verifyElement(*this, "the result", elementOf(getResult()),
+                           elementOf(getX())))) {
+    return failure();
+  }
+  auto from = cast<RankedTensorType>(getX().getType());
+  auto to = cast<RankedTensorType>(getResult().getType());
+  if (from.getShape() != to.getShape()) {
+    return emitOpError("must keep the sizes of its dims in order");
+  }
+  return success();
+}
+
+/// Of slice and pad: `to` stands where `dim` stood, and the interval fits.
+static LogicalResult verifyPart(Operation *op, StringRef dim, StringRef to,
+                                int64_t first, bool isSlice) {
+  Value x = op->getOperand(0), result = op->getResult(0);
+  if (failed(verifyDims(op)) || failed(verifyOver(op, dim, x)) ||
+      failed(verifyElement(op, "the result", elementOf(result),
+                           elementOf(x)))) {
+    return failure();
+  }
+  SmallVector<StringRef> expected = dimsOf(x);
+  int position = findDim(x.getType(), dim);
+  expected[position] = to;
+  if (failed(verifyResultDims(op, expected, /*inOrder=*/true))) {
+    return failure();
+  }
+  int64_t small = sizeOf(x.getType(), dim), large = sizeOf(result.getType(), to);
+  if (isSlice) {
+    std::swap(small, large);
+  }
+  if (first < 0 || first + small > large) {
+    return op->emitOpError("takes elements [")
+           << first << ", " << first + small << ") of " << large;
+  }
+  return success();
+}
+
+LogicalResult SliceOp::verify() {
+  return verifyPart(*this, getDim(), getTo(), getFirst(), /*isSlice=*/true);
+}
+LogicalResult PadOp::verify() {
+  return verifyPart(*this, getDim(), getTo(), getFirst(), /*isSlice=*/false);
+}
+
+static LogicalResult verifyIdentity(Operation *op) {
+  if (failed(verifyDims(op)) ||
+      failed(verifyElement(op, "the result", elementOf(op->getResult(0)),
+                           elementOf(op->getOperand(0))))) {
+    return failure();
+  }
+  return verifyResultDims(op, dimsOf(op->getOperand(0)), /*inOrder=*/true);
+}
+
+LogicalResult EdgeOp::verify() { return verifyIdentity(*this); }
+LogicalResult WeightOp::verify() { return verifyIdentity(*this); }
+LogicalResult GradientOp::verify() { return verifyIdentity(*this); }
+
+//===----------------------------------------------------------------------===//
+// Repeat
+//===----------------------------------------------------------------------===//
+
+/// Whether `slice` is `stack` without its first dim, which is `dim`.
+static bool isSliceOf(Type slice, Type stack, StringRef dim, int64_t count) {
+  auto small = cast<RankedTensorType>(slice);
+  auto large = cast<RankedTensorType>(stack);
+  SmallVector<StringRef> names = dimsOf(stack);
+  return !names.empty() && names[0] == dim && large.getDimSize(0) == count &&
+         small.getElementType() == large.getElementType() &&
+         small.getShape() == large.getShape().drop_front() &&
+         ArrayRef<StringRef>(dimsOf(slice)) ==
+             ArrayRef<StringRef>(names).drop_front();
+}
+
+LogicalResult RepeatOp::verify() {
+  if (failed(verifyDims(*this))) {
+    return failure();
+  }
+  size_t carried = getCarried().size(), stacked = getStacked().size();
+  if (static_cast<int64_t>(getCount()) < 1) {
+    return emitOpError("must have a positive count");
+  }
+  if (getBlock()->getNumArguments() != 1 + carried + stacked) {
+    return emitOpError("body needs ")
+           << 1 + carried + stacked
+           << " arguments: the index, the carried values and a slice of each "
+              "stacked operand";
+  }
+  auto index = dyn_cast<RankedTensorType>(getIndex().getType());
+  if (!index || index.getRank() != 0 || !index.getElementType().isInteger(32)) {
+    return emitOpError("body's first argument must be an i32 scalar");
+  }
+  auto yield = dyn_cast<YieldOp>(getYield());
+  if (!yield) {
+    return emitOpError("body must end in `clv.yield`");
+  }
+  if (getNumResults() < carried ||
+      yield.getValues().size() != getNumResults()) {
+    return emitOpError("body yields ")
+           << yield.getValues().size() << " values for " << getNumResults()
+           << " results, " << carried << " of them carried";
+  }
+  for (size_t i = 0; i < carried; ++i) {
+    Type type = getCarried()[i].getType();
+    if (!sameTensor(type, getCarriedArguments()[i].getType()) ||
+        !sameTensor(type, yield.getValues()[i].getType()) ||
+        !sameTensor(type, getResult(i).getType())) {
+      return emitOpError("carried value ")
+             << i << " must have one type as operand, argument, yielded value "
+                     "and result";
+    }
+  }
+  for (size_t i = 0; i < stacked; ++i) {
+    if (!isSliceOf(getStackedArguments()[i].getType(), getStacked()[i].getType(),
+                   getDim(), getCount())) {
+      return emitOpError("stacked operand ")
+             << i << " must be its argument's type with `" << getDim()
+             << "` of size " << getCount() << " first";
+    }
+  }
+  for (size_t i = carried; i < getNumResults(); ++i) {
+    if (!isSliceOf(yield.getValues()[i].getType(), getResult(i).getType(),
+                   getDim(), getCount())) {
+      return emitOpError("stacked result ")
+             << i - carried << " must be the yielded type with `" << getDim()
+             << "` of size " << getCount() << " first";
+    }
+  }
+  return success();
+}
+
+// clv.repeat %i of "layer" from 0 count 2 reverse
+//     carried(%x = %x0 : type) stacked(%w = %ws : type slice type)
+//     -> (types) attributes {...} { body }
+ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &result) {
+  using Unresolved = OpAsmParser::UnresolvedOperand;
+  Builder &builder = parser.getBuilder();
+  SmallVector<OpAsmParser::Argument> arguments(1);
+  StringAttr dim;
+  int64_t first = 0, count = 0;
+  if (parser.parseArgument(arguments[0]) || parser.parseKeyword("of") ||
+      parser.parseAttribute(dim) || parser.parseKeyword("from") ||
+      parser.parseInteger(first) || parser.parseKeyword("count") ||
+      parser.parseInteger(count)) {
+    return failure();
+  }
+  arguments[0].type = RankedTensorType::get({}, builder.getI32Type());
+  result.addAttribute("dim", dim);
+  result.addAttribute("first", builder.getI64IntegerAttr(first));
+  result.addAttribute("count", builder.getI64IntegerAttr(count));
+  if (succeeded(parser.parseOptionalKeyword("reverse"))) {
+    result.addAttribute("reverse", builder.getUnitAttr());
+  }
+  int32_t segments[2] = {0, 0};
+  auto parseList = [&](bool stacked) -> ParseResult {
+    SmallVector<Unresolved> operands;
+    SmallVector<Type> types;
+    SMLoc where = parser.getCurrentLocation();
+    auto parseOne = [&]() -> ParseResult {
+      auto &argument = arguments.emplace_back();
+      if (parser.parseArgument(argument) || parser.parseEqual() ||
+          parser.parseOperand(operands.emplace_back()) ||
+          parser.parseColonType(types.emplace_back())) {
+        return failure();
+      }
+      if (stacked) {
+        return failure(parser.parseKeyword("slice") ||
+                       parser.parseType(argument.type));
+      }
+      argument.type = types.back();
+      return success();
+    };
+    segments[stacked ? 1 : 0] = 0;
+    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseOne) ||
+        parser.resolveOperands(operands, types, where, result.operands)) {
+      return failure();
+    }
+    segments[stacked ? 1 : 0] = static_cast<int32_t>(operands.size());
+    return success();
+  };
+  if (succeeded(parser.parseOptionalKeyword("carried")) && parseList(false)) {
+    return failure();
+  }
+  if (succeeded(parser.parseOptionalKeyword("stacked")) && parseList(true)) {
+    return failure();
+  }
+  result.getOrAddProperties<Properties>().operandSegmentSizes = {segments[0],
+                                                                 segments[1]};
+  return failure(
+      parser.parseOptionalArrowTypeList(result.types) ||
+      parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
+      parser.parseRegion(*result.addRegion(), arguments));
+}
+
+void RepeatOp::print(OpAsmPrinter &printer) {
+  printer << ' ';
+  printer.printRegionArgument(getIndex(), {}, /*omitType=*/true);
+  printer << " of " << getDimAttr() << " from "
+          << static_cast<int64_t>(getFirst()) << " count "
+          << static_cast<int64_t>(getCount());
+  if (getReverse()) {
+    printer << " reverse";
+  }
+  if (!getCarried().empty()) {
+    printer << " carried(";
+    llvm::interleaveComma(
+        llvm::zip(getCarriedArguments(), getCarried()), printer, [&](auto pair) {
+          auto [argument, operand] = pair;
+          printer << argument << " = " << operand << " : "
+                  << operand.getType();
+        });
+    printer << ')';
+  }
+  if (!getStacked().empty()) {
+    printer << " stacked(";
+    llvm::interleaveComma(
+        llvm::zip(getStackedArguments(), getStacked()), printer, [&](auto pair) {
+          auto [argument, operand] = pair;
+          printer << argument << " = " << operand << " : "
+                  << operand.getType() << " slice " << argument.getType();
+        });
+    printer << ')';
+  }
+  printer.printOptionalArrowTypeList(getResultTypes());
+  printer.printOptionalAttrDictWithKeyword(
+      (*this)->getAttrs(),
+      {"dim", "first", "count", "reverse", "operandSegmentSizes"});
+  printer << ' ';
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+}
+
+//===----------------------------------------------------------------------===//
+// Cost
+//===----------------------------------------------------------------------===//
+
+static int64_t elementsOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+
+int64_t clv::flopsOf(Operation *op) {
+  return TypeSwitch<Operation *, int64_t>(op)
+      .Case<DotOp>([](DotOp dot) {
+        int64_t contracted = 1;
+        for (StringRef name : namesIn(dot.getOver())) {
+          contracted *= sizeOf(dot.getLhs().getType(), name);
+        }
+        return 2 * contracted * elementsOf(dot.getResult());
+      })
+      .Case<ReduceOp, ExtremeOp, ScatterAddOp>(
+          [](auto op) { return elementsOf(op->getOperand(0)); })
+      // max, subtract, exp, sum, and a division or an addition
+      .Case<SoftmaxOp, LogsumexpOp>(
+          [](auto op) { return 5 * elementsOf(op->getOperand(0)); })
+      .Case<ConstantOp, BroadcastOp, IndexOp, LookupOp, RenameOp, SliceOp,
+            PadOp, EdgeOp, WeightOp, GradientOp, StopGradientOp>(
+          [](auto) { return 0; })
+      .Default([](Operation *op) { return elementsOf(op->getResult(0)); });
+}

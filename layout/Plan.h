@@ -1,0 +1,202 @@
+//===- Plan.h - A plan, and the layout it gives each value ------*- C++ -*-===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What stands between the language and the compiler: a plan whose parameters,
+// conditions and `use`s are gone (made by lang/plan), and the function from it
+// and a value to the value's layout (rules 4 to 7 of docs/language.md), made by
+// layout/Resolve.cpp. Layouts follow from names alone: a value is known by its
+// role, phase, region path, label and dims.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LAYOUT_PLAN_H
+#define CLEAVE_LAYOUT_PLAN_H
+
+#include "layout/Layout.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cleave::layout {
+
+enum class Role : uint8_t {
+  Activations, Params, Weights, Gradients, Optimizer, Inputs
+};
+enum class Phase : uint8_t { Forward, Backward, Update };
+
+/// A place in source text, for messages and `explain`.
+struct SourcePoint {
+  std::string file;
+  uint32_t line = 0;
+  uint32_t column = 0;
+  std::string text; ///< the statement, as written
+};
+
+//===----------------------------------------------------------------------===//
+// Dims and values
+//===----------------------------------------------------------------------===//
+
+struct DimInfo {
+  std::string name;
+  int64_t size = 0;
+  std::vector<std::string> factors; ///< of a product, major first
+  /// Of a sum: its parts' names and their factors. Values with a sum dim are
+  /// one value per part; `qkv` itself never appears in a type.
+  std::vector<std::pair<std::string, std::vector<std::string>>> parts;
+  std::string like;      ///< the dim whose layout it follows, or empty
+  bool repeated = false; ///< the dim of a `repeat`
+};
+
+struct NamedDim {
+  std::string name; ///< never a product or a sum
+  int64_t size = 0; ///< global
+};
+
+/// What decides a value's layout.
+struct ValueInfo {
+  Role role = Role::Activations;
+  Phase phase = Phase::Forward;
+  std::string path;   ///< region path; of params and the like, their own path
+  std::string label;  ///< the `let` that binds it, or empty
+  std::string reader; ///< of weights: the region that reads them
+  std::vector<NamedDim> dims; ///< in the type's order
+  int64_t elementBytes = 4;
+};
+
+//===----------------------------------------------------------------------===//
+// Statements
+//===----------------------------------------------------------------------===//
+
+struct Step { ///< of a path pattern
+  std::string name; ///< `*` any one, `**` any number
+  bool hasRange = false;
+  int64_t begin = 0, end = -1, every = 1; ///< of a repeat's index; end -1: last
+  bool optional = false;
+};
+
+/// A selection of values: a tree that `matches` walks.
+struct Selection {
+  enum class Kind : uint8_t {
+    All, Role, Forward, Backward, Update, Path,
+    Any,    ///< children joined by commas
+    In,     ///< children[0] in children[1]
+    Except, ///< children[0] except children[1]
+    Where   ///< children[0] where attribute CMP number
+  };
+  Kind kind = Kind::All;
+  cleave::layout::Role role = Role::Activations;
+  std::vector<Step> path;
+  bool anchored = false;
+  std::vector<Selection> children;
+  std::string attribute;  ///< bytes, rank
+  std::string comparison; ///< < <= > >= == !=
+  int64_t number = 0;
+};
+
+bool matches(const Selection &selection, const ValueInfo &value);
+
+struct Alternative {
+  std::vector<AtomId> atoms; ///< major first; empty = none
+  /// Atoms of references marked `?`: left out where taken.
+  std::vector<AtomId> optional;
+  std::string text; ///< `data * fsdp?`
+};
+
+struct ShardStatement {
+  std::vector<std::string> dims; ///< leaf dims, major first; empty = largest
+  bool largest = false;
+  bool also = false;
+  bool even = false;
+  bool yields = false; ///< has `else` or `?`: claims axes after those without
+  std::vector<Alternative> alternatives; ///< in order of preference
+  Selection selection;
+  SourcePoint source;
+  bool fromStrategy = false; ///< governing nothing is then only a note
+};
+
+struct GatherStatement { ///< the last matching one stands
+  Selection selection;
+  std::string per; ///< layer, step
+  SourcePoint source;
+};
+
+struct HardwareLevel {
+  std::string name;
+  int64_t size = 1;
+};
+
+/// A plan, elaborated for one model.
+struct Plan {
+  std::string name;
+  Mesh mesh;
+  std::vector<HardwareLevel> hardware; ///< major first; empty = unknown
+  std::vector<DimInfo> dims;           ///< the model's
+  std::vector<ShardStatement> shards;  ///< in source order, spliced
+  std::vector<GatherStatement> gathers;
+  SourcePoint source;
+};
+
+//===----------------------------------------------------------------------===//
+// Resolution
+//===----------------------------------------------------------------------===//
+
+/// Why a dim is split as it is.
+struct Choice {
+  int statement = -1;    ///< index in Plan::shards; -1: not named, whole
+  int alternative = -1;  ///< which of its alternatives
+  std::string sentence;  ///< for `explain`: "`shard head on tensor` at a.clv:31"
+};
+
+struct Resolved {
+  Layout layout;               ///< never partial
+  std::vector<Choice> choices; ///< one for each dim (the last that added atoms)
+  /// Set if an alternative must hold and none fits: a full sentence that names
+  /// both statements.
+  std::string error;
+  SourcePoint errorAt, errorOther;
+};
+
+/// The layout that `plan` gives `value`.
+Resolved resolve(const Plan &plan, const ValueInfo &value);
+
+//===----------------------------------------------------------------------===//
+// What partitioning found: read by `explain` and `expect`
+//===----------------------------------------------------------------------===//
+
+struct CollectiveRecord {
+  std::string kind; ///< all_reduce, all_gather, reduce_scatter, all_to_all, …
+  std::vector<AtomId> atoms; ///< over which devices it runs
+  ValueInfo value; ///< what moves; at a region's edge with the inner path
+  std::string repeat;      ///< the surrounding repeat's dim, or empty
+  int64_t iterations = 1;  ///< times a step
+  int64_t bytesBusiest = 0; ///< sent by the busiest device, once
+  int64_t bytesTotal = 0;   ///< sent by all devices, once
+  SourcePoint source;      ///< the operation that needs it
+  std::string operation;   ///< `dot over ff`
+  std::string reason;      ///< why it is there
+  std::string avoid;       ///< what would avoid it
+};
+
+struct LeafRecord { ///< a parameter, gradient or optimizer leaf under a plan
+  ValueInfo value;
+  std::string state; ///< of an optimizer leaf
+  Layout layout;
+  std::vector<Choice> choices;
+};
+
+struct ProgramRecord { ///< of one entry under one plan
+  std::string entry; ///< train, eval, forward
+  std::vector<CollectiveRecord> collectives;
+  std::vector<LeafRecord> leaves;
+  /// Bytes of the busiest device; -1 where the plan was not built that far.
+  int64_t peakActivations = -1;
+  int64_t arena = -1;
+};
+
+} // namespace cleave::layout
+
+#endif // CLEAVE_LAYOUT_PLAN_H
