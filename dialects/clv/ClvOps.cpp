@@ -10,10 +10,10 @@
 
 #include "dialects/clv/Clv.h"
 
+#include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include "mlir/IR/OpImplementation.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -35,9 +35,8 @@ static std::string list(ArrayRef<StringRef> names) {
 }
 
 static SmallVector<StringRef> namesIn(ArrayAttr attr) {
-  return llvm::map_to_vector(attr, [](Attribute name) {
-    return cast<StringAttr>(name).getValue();
-  });
+  return llvm::map_to_vector(
+      attr, [](Attribute name) { return cast<StringAttr>(name).getValue(); });
 }
 
 static SmallVector<StringRef> without(ArrayRef<StringRef> dims,
@@ -92,12 +91,11 @@ static LogicalResult verifyElement(Operation *op, StringRef what, Type found,
   return success();
 }
 
-static LogicalResult verifyResultDims(Operation *op,
-                                      ArrayRef<StringRef> expected,
-                                      bool inOrder) {
+static LogicalResult
+verifyResultDims(Operation *op, ArrayRef<StringRef> expected, bool inOrder) {
   SmallVector<StringRef> dims = dimsOf(op->getResult(0));
-  bool same = inOrder ? ArrayRef<StringRef>(dims) == expected
-                      : sameSet(dims, expected);
+  bool same =
+      inOrder ? ArrayRef<StringRef>(dims) == expected : sameSet(dims, expected);
   if (!same) {
     return op->emitOpError("gives dims ")
            << list(expected) << ", but its result has " << list(dims);
@@ -399,8 +397,8 @@ static LogicalResult verifyPart(Operation *op, StringRef dim, StringRef to,
                                 int64_t first, bool isSlice) {
   Value x = op->getOperand(0), result = op->getResult(0);
   if (failed(verifyDims(op)) || failed(verifyOver(op, dim, x)) ||
-      failed(verifyElement(op, "the result", elementOf(result),
-                           elementOf(x)))) {
+      failed(
+          verifyElement(op, "the result", elementOf(result), elementOf(x)))) {
     return failure();
   }
   SmallVector<StringRef> expected = dimsOf(x);
@@ -409,7 +407,8 @@ static LogicalResult verifyPart(Operation *op, StringRef dim, StringRef to,
   if (failed(verifyResultDims(op, expected, /*inOrder=*/true))) {
     return failure();
   }
-  int64_t small = sizeOf(x.getType(), dim), large = sizeOf(result.getType(), to);
+  int64_t small = sizeOf(x.getType(), dim),
+          large = sizeOf(result.getType(), to);
   if (isSlice) {
     std::swap(small, large);
   }
@@ -490,13 +489,14 @@ LogicalResult RepeatOp::verify() {
         !sameTensor(type, yield.getValues()[i].getType()) ||
         !sameTensor(type, getResult(i).getType())) {
       return emitOpError("carried value ")
-             << i << " must have one type as operand, argument, yielded value "
-                     "and result";
+             << i
+             << " must have one type as operand, argument, yielded value "
+                "and result";
     }
   }
   for (size_t i = 0; i < stacked; ++i) {
-    if (!isSliceOf(getStackedArguments()[i].getType(), getStacked()[i].getType(),
-                   getDim(), getCount())) {
+    if (!isSliceOf(getStackedArguments()[i].getType(),
+                   getStacked()[i].getType(), getDim(), getCount())) {
       return emitOpError("stacked operand ")
              << i << " must be its argument's type with `" << getDim()
              << "` of size " << getCount() << " first";
@@ -570,10 +570,9 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &result) {
   }
   result.getOrAddProperties<Properties>().operandSegmentSizes = {segments[0],
                                                                  segments[1]};
-  return failure(
-      parser.parseOptionalArrowTypeList(result.types) ||
-      parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
-      parser.parseRegion(*result.addRegion(), arguments));
+  return failure(parser.parseOptionalArrowTypeList(result.types) ||
+                 parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
+                 parser.parseRegion(*result.addRegion(), arguments));
 }
 
 void RepeatOp::print(OpAsmPrinter &printer) {
@@ -587,22 +586,23 @@ void RepeatOp::print(OpAsmPrinter &printer) {
   }
   if (!getCarried().empty()) {
     printer << " carried(";
-    llvm::interleaveComma(
-        llvm::zip(getCarriedArguments(), getCarried()), printer, [&](auto pair) {
-          auto [argument, operand] = pair;
-          printer << argument << " = " << operand << " : "
-                  << operand.getType();
-        });
+    llvm::interleaveComma(llvm::zip(getCarriedArguments(), getCarried()),
+                          printer, [&](auto pair) {
+                            auto [argument, operand] = pair;
+                            printer << argument << " = " << operand << " : "
+                                    << operand.getType();
+                          });
     printer << ')';
   }
   if (!getStacked().empty()) {
     printer << " stacked(";
-    llvm::interleaveComma(
-        llvm::zip(getStackedArguments(), getStacked()), printer, [&](auto pair) {
-          auto [argument, operand] = pair;
-          printer << argument << " = " << operand << " : "
-                  << operand.getType() << " slice " << argument.getType();
-        });
+    llvm::interleaveComma(llvm::zip(getStackedArguments(), getStacked()),
+                          printer, [&](auto pair) {
+                            auto [argument, operand] = pair;
+                            printer << argument << " = " << operand << " : "
+                                    << operand.getType() << " slice "
+                                    << argument.getType();
+                          });
     printer << ')';
   }
   printer.printOptionalArrowTypeList(getResultTypes());

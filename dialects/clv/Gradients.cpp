@@ -27,8 +27,9 @@ public:
 
   Value number(double value, Value like) {
     Type element = cast<RankedTensorType>(like.getType()).getElementType();
-    auto op = builder.create<ConstantOp>(loc, RankedTensorType::get({}, element),
-                                         builder.getFloatAttr(element, value));
+    auto op =
+        builder.create<ConstantOp>(loc, RankedTensorType::get({}, element),
+                                   builder.getFloatAttr(element, value));
     setScope(op, scope);
     return op;
   }
@@ -243,8 +244,8 @@ LogicalResult BroadcastOp::buildGradient(OpBuilder &, ValueRange results,
   return success();
 }
 
-/// Where the extreme over `over` is attained first, in row-major order: for each
-/// dim in turn, the lowest index whose remaining extreme is the whole one.
+/// Where the extreme over `over` is attained first, in row-major order: for
+/// each dim in turn, the lowest index whose remaining extreme is the whole one.
 static Value firstExtreme(Backward &b, ReduceOp op) {
   Value x = op.getX(), mask;
   SmallVector<StringRef> over;
@@ -349,9 +350,8 @@ LogicalResult ScatterAddOp::buildGradient(OpBuilder &builder,
 //===----------------------------------------------------------------------===//
 
 static SmallVector<StringRef> namesIn(ArrayAttr attr) {
-  return llvm::map_to_vector(attr, [](Attribute name) {
-    return cast<StringAttr>(name).getValue();
-  });
+  return llvm::map_to_vector(
+      attr, [](Attribute name) { return cast<StringAttr>(name).getValue(); });
 }
 
 /// p * (g - sum(g * p))
@@ -368,8 +368,7 @@ LogicalResult SoftmaxOp::buildGradient(OpBuilder &builder, ValueRange results,
 }
 
 /// g * softmax(x), where softmax(x) = exp(x - logsumexp(x))
-LogicalResult LogsumexpOp::buildGradient(OpBuilder &builder,
-                                         ValueRange results,
+LogicalResult LogsumexpOp::buildGradient(OpBuilder &builder, ValueRange results,
                                          SmallVectorImpl<Value> &gradients) {
   gradients.assign(1, Value());
   if (Value g = results[0]) {
