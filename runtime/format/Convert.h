@@ -1,0 +1,33 @@
+//===- Convert.h - Layouts between the plan file and layout/ -----*- C++
+//-*-===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_RUNTIME_FORMAT_CONVERT_H
+#define CLEAVE_RUNTIME_FORMAT_CONVERT_H
+
+#include "layout/Layout.h"
+#include "runtime/format/Plan_generated.h"
+
+namespace cleave::format {
+
+layout::Mesh toLayout(const MeshT &mesh);
+layout::Split toLayout(const SplitT &split);
+/// Of a leaf: never partial.
+layout::Layout toLayout(const LayoutT &layout);
+
+MeshT fromLayout(const layout::Mesh &mesh);
+SplitT fromLayout(const layout::Split &split);
+LayoutT fromLayout(const layout::Layout &layout);
+
+/// Bytes of one element.
+int64_t elementSize(ElementType type);
+const char *nameOf(ElementType type);    ///< f32, i32, bool
+const char *nameOf(CollectiveKind kind); ///< all_reduce, …
+
+} // namespace cleave::format
+
+#endif // CLEAVE_RUNTIME_FORMAT_CONVERT_H
