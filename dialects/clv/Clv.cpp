@@ -161,7 +161,7 @@ void clv::setScope(Operation *op, ScopeAttr scope) {
   }
 }
 
-ScopeAttr clv::scopeOf(Value value) {
+ScopeAttr clv::scopeOfValue(Value value) {
   if (Operation *op = value.getDefiningOp()) {
     return scopeOf(op);
   }

@@ -71,7 +71,7 @@ ScopeAttr scopeOf(mlir::Operation *op);
 void setScope(mlir::Operation *op, ScopeAttr scope);
 /// The scope that a value lives in: its operation's; for a value that a repeat
 /// carries, that of what the body yields for it. Null where neither says.
-ScopeAttr scopeOf(mlir::Value value);
+ScopeAttr scopeOfValue(mlir::Value value);
 /// `scope` in the backward phase, without a label: the gradient of an
 /// activation is an activation of the same region.
 ScopeAttr backwardOf(ScopeAttr scope);

@@ -434,7 +434,7 @@ LogicalResult EdgeOp::buildGradient(OpBuilder &builder, ValueRange results,
   gradients.assign(1, Value());
   if (Value g = results[0]; g && isFloat(getX())) {
     Backward b(builder, *this);
-    if (ScopeAttr scope = backwardOf(scopeOf(getX()))) {
+    if (ScopeAttr scope = backwardOf(scopeOfValue(getX()))) {
       b.scope = scope;
     }
     gradients[0] = b.edge(g, getInner());
