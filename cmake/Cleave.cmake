@@ -57,6 +57,8 @@ function(cleave_executable name)
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
   if(ARG_MLIR)
     target_link_libraries(${name} PRIVATE cleave_mlir)
+    # As the precompiled header was built: CMake says -fPIE for executables.
+    target_compile_options(${name} PRIVATE -fPIC)
     target_precompile_headers(${name} REUSE_FROM cleave_mlir_pch)
     if(TARGET cleave_dialect_headers)
       add_dependencies(${name} cleave_dialect_headers)
