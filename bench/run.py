@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Cleave beside JAX on this machine's CPU, as ratios within one run.
+
+usage: bench/run.py --cleave BIN --work FOLDER --text FILE [--only step|build]
+                    [--rounds N] [--write docs/performance.md]
+
+Rounds alternate between the two, so that a change of the machine's speed falls
+on both; a ratio is taken within each round. Tables give the median and, in
+brackets, the smallest and largest of the rounds. Started by scripts/bench.
+
+Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path.insert(0, str(ROOT / "test" / "peers"))
+import environment  # noqa: E402
+
+# 6 layers of 384: 10.8 million parameters.
+STEP = dict(layers=6, width=384, heads=6, length=256, tokens=256, sequences=4)
+DEEP = dict(layers=32, width=512, heads=8, length=256, tokens=256, sequences=64)
+
+# The benchmark's own plans, of the example's model.
+SOURCE = '''
+use "{example}"
+
+plan bench(replicas: int = 1, parts: int = 1) of gpt {{
+  mesh [data: replicas, tensor: parts]
+  shard batch           on data
+  shard head, ff, vocab on tensor
+}}
+
+run bench of gpt with adamw(rate: 3e-4, decay: 0.1), clip(1.0) {{
+  plans p = bench({data}, {tensor})
+  start p
+}}
+'''
+
+
+def capture(command, cores=None, **options):
+    command = [str(word) for word in command]
+    if cores:
+        command = ["taskset", "-c", ",".join(map(str, range(cores)))] + command
+    got = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         text=True, **options)
+    if got.returncode != 0:
+        sys.exit(f"error: {' '.join(command)}\n{got.stdout}{got.stderr}")
+    return got.stdout
+
+
+def words(sizes):
+    return [word for name, value in sizes.items() for word in (f"--{name}", value)]
+
+
+class Bench:
+    def __init__(self, options, python):
+        self.options = options
+        self.python = python
+        self.work = options.work
+        self.work.mkdir(parents=True, exist_ok=True)
+
+    def jax(self, what, sizes, cores, **more):
+        return json.loads(capture(
+            [self.python, HERE / "jax_step.py", what, *words(sizes), *words(more)],
+            cores=cores).splitlines()[-1])
+
+    def source(self, data, tensor):
+        file = self.work / f"bench_{data}x{tensor}.clv"
+        file.write_text(SOURCE.format(
+            example=ROOT / "examples/gpt/gpt.clv", data=data, tensor=tensor))
+        return file
+
+    def build(self, sizes, data, tensor):
+        """Builds; gives the plan file and the seconds of the whole process."""
+        source = self.source(data, tensor)
+        plan = source.with_suffix(".plan")
+        defines = [word for name, value in sizes.items()
+                   for word in ("-D", f"{name}={value}")]
+        start = time.perf_counter()
+        capture([self.options.cleave, "build", source, "--run", "bench", "-o", plan,
+                 *defines])
+        return plan, time.perf_counter() - start
+
+    def cleave_steps(self, plan, steps, cores):
+        metrics = plan.with_suffix(".metrics")
+        metrics.unlink(missing_ok=True)
+        capture([self.options.cleave, "run", plan, "--data", self.options.text,
+                 "--steps", steps, "--quiet", "--metrics", metrics], cores=cores)
+        records = [json.loads(line) for line in metrics.read_text().splitlines()]
+        return [seconds_of(record) for record in records if "loss" in record]
+
+
+def seconds_of(record):
+    """A step's duration in a line of metrics."""
+    if "seconds" in record:
+        return record["seconds"]
+    return record["ms"] / 1000
+
+
+def steady(times):
+    """The median step, without the first two."""
+    return statistics.median(times[2:])
+
+
+def spread(values, unit=1.0, digits=0):
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return (f"{middle * unit:.{digits}f} "
+            f"[{low * unit:.{digits}f}, {high * unit:.{digits}f}]")
+
+
+def row(*cells):
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def bench_step(bench):
+    cases = [("one device", 1, 1), ("2 devices, data 2", 2, 1),
+             ("2 devices, tensor 2", 1, 2)]
+    out = ["### A training step, 10.8 million parameters", "",
+           "6 layers × 384, 6 heads, context 256, vocabulary 256, batch 4, f32, "
+           "AdamW and clipping; a core for each device, the same cores for both; "
+           "milliseconds.", "",
+           row("devices", "Cleave", "JAX, scanned", "Cleave / JAX"),
+           row("---", "---", "---", "---")]
+    cores = os.cpu_count()
+    for name, data, tensor in cases:
+        if data * tensor > cores:
+            continue
+        plan, _ = bench.build(STEP, data, tensor)
+        ours, theirs = [], []
+        for _ in range(bench.options.rounds):
+            ours.append(steady(bench.cleave_steps(plan, 12, data * tensor)))
+            theirs.append(steady(bench.jax("step", STEP, data * tensor, data=data,
+                                           tensor=tensor, steps=12)["seconds"]))
+            print(f"{name}: {ours[-1] * 1e3:.0f} ms beside "
+                  f"{theirs[-1] * 1e3:.0f} ms", flush=True)
+        ratios = [a / b for a, b in zip(ours, theirs)]
+        out.append(row(name, spread(ours, 1e3), spread(theirs, 1e3),
+                       spread(ratios, digits=2)))
+    return out
+
+
+def bench_build(bench):
+    out = ["### Building a 32-layer step", "",
+           "32 layers × 512, AdamW and clipping, tensor 8, the rest of the devices "
+           "by data; seconds. Cleave: the whole `cleave build`, native code and plan "
+           "file included. JAX: lower and compile alone, layers scanned.", "",
+           row("devices", "Cleave", "JAX, scanned", "Cleave / JAX", "plan file"),
+           row("---", "---", "---", "---", "---")]
+    results = {count: ([], [], 0) for count in (8, 64, 512)}
+    for _ in range(bench.options.rounds):
+        for count, (ours, theirs, _) in results.items():
+            plan, seconds = bench.build(DEEP, count // 8, 8)
+            ours.append(seconds)
+            theirs.append(bench.jax("build", DEEP, None, data=count // 8,
+                                    tensor=8)["seconds"])
+            results[count] = (ours, theirs, plan.stat().st_size)
+            print(f"{count} devices: {ours[-1]:.2f} s beside {theirs[-1]:.2f} s",
+                  flush=True)
+    for count, (ours, theirs, size) in results.items():
+        ratios = [a / b for a, b in zip(ours, theirs)]
+        out.append(row(count, spread(ours, digits=2), spread(theirs, digits=2),
+                       spread(ratios, digits=2), f"{size / 1024:.0f} KiB"))
+    return out
+
+
+def machine(bench):
+    model = "unknown"
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    jax = capture([bench.python, "-c", "import jax; print(jax.__version__)"]).strip()
+    return (f"Measured by `scripts/bench` on {time.strftime('%Y-%m-%d')}: "
+            f"{os.cpu_count()} cores of {model}, {platform.system()} "
+            f"{platform.machine()}, JAX {jax}, {bench.options.rounds} rounds.")
+
+
+def write(file, part, lines):
+    """Replaces the part of the file between its two marks."""
+    text = file.read_text()
+    pattern = re.compile(rf"(<!-- {part} -->\n).*?(<!-- /{part} -->)", re.S)
+    if not pattern.search(text):
+        sys.exit(f"error: {file} has no part `{part}`")
+    file.write_text(pattern.sub(
+        lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cleave", type=pathlib.Path, required=True)
+    parser.add_argument("--work", type=pathlib.Path, required=True)
+    parser.add_argument("--text", type=pathlib.Path, required=True)
+    parser.add_argument("--only", choices=["step", "build"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--write", type=pathlib.Path)
+    options = parser.parse_args()
+    bench = Bench(options, environment.ensure(options.work.parent / "peers"))
+    for part, function in (("step", bench_step), ("build", bench_build)):
+        if options.only in (None, part):
+            lines = function(bench) + ["", machine(bench)]
+            print("\n" + "\n".join(lines) + "\n")
+            if options.write:
+                write(options.write, part, lines)
+
+
+if __name__ == "__main__":
+    main()
