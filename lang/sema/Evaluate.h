@@ -113,6 +113,12 @@ std::optional<Value> apply(ast::BinaryOp op, const Value &left,
                            const Value &right, SourceRange range,
                            DiagnosticEngine &diags);
 
+// One of the functions listed above, of arguments already evaluated; `call` is
+// for its name and the ranges of its arguments, which are all positional.
+std::optional<Value> applyFunction(const ast::CallExpr &call,
+                                   std::vector<Value> args,
+                                   DiagnosticEngine &diags);
+
 // Whether `name` is one of the functions listed above.
 bool isCompileTimeFunction(std::string_view name);
 
