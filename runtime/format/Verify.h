@@ -27,6 +27,7 @@ inline constexpr int64_t largestMesh = int64_t(1) << 20;    ///< devices
 inline constexpr int64_t largestTensor = int64_t(1) << 50;  ///< elements
 inline constexpr uint64_t largestArena = uint64_t(1) << 50; ///< bytes
 inline constexpr size_t deepestLoop = 16;
+inline constexpr size_t highestRank = 16;
 
 Status verify(const PlanSetT &set);
 

@@ -105,6 +105,9 @@ Status Verifier::verifyValue(const ValueT &value) {
   if (value.storage > Storage::Input || value.type > ElementType::Bool) {
     return Status::error("an unknown storage or type");
   }
+  if (value.extents.size() > highestRank) {
+    return Status::error("it has more than " + number(highestRank) + " dims");
+  }
   std::vector<int64_t> pieces;
   for (uint32_t extent : value.extents) {
     if (extent >= plan.extents.size()) {

@@ -1,0 +1,193 @@
+//===- TransferTask.cpp - Copies and sums between memories ----------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/transport/TransferTask.h"
+#include "runtime/format/Convert.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cleave::transport {
+
+using layout::Reduction;
+
+static constexpr size_t deepest = 32; ///< loops of a task
+
+TransferTask makeTask(const Region &region, const Description &description) {
+  TransferTask task;
+  task.type = description.type;
+  task.reduction = description.reduction;
+  auto side = [&](int64_t rank, const Box &box) {
+    return TransferTask::Side{rank, offsetOf(region.box, box), stridesOf(box)};
+  };
+  for (int64_t rank : region.sources) {
+    task.sources.push_back(side(rank, description.sources[rank]));
+  }
+  for (int64_t rank : region.targets) {
+    task.targets.push_back(side(rank, description.targets[rank]));
+  }
+  std::vector<TransferTask::Side *> sides;
+  for (TransferTask::Side &one : task.sources) {
+    sides.push_back(&one);
+  }
+  for (TransferTask::Side &one : task.targets) {
+    sides.push_back(&one);
+  }
+  for (const layout::Piece &piece : region.box.dims) {
+    task.sizes.push_back(piece.size());
+  }
+  auto erase = [&](size_t dim) {
+    task.sizes.erase(task.sizes.begin() + dim);
+    for (TransferTask::Side *one : sides) {
+      one->strides.erase(one->strides.begin() + dim);
+    }
+  };
+  for (size_t i = task.sizes.size(); i-- > 0;) {
+    if (task.sizes[i] == 1) {
+      erase(i);
+    }
+  }
+  // From the inside, merge each loop into the one within it.
+  for (size_t i = task.sizes.size(); i-- > 1;) {
+    bool merges = std::all_of(sides.begin(), sides.end(), [&](auto *one) {
+      return one->strides[i - 1] == one->strides[i] * task.sizes[i];
+    });
+    if (merges) {
+      task.sizes[i] *= task.sizes[i - 1];
+      erase(i - 1);
+    }
+  }
+  bool contiguous = !task.sizes.empty() &&
+                    std::all_of(sides.begin(), sides.end(), [](auto *one) {
+                      return one->strides.back() == 1;
+                    });
+  if (contiguous) {
+    task.run = task.sizes.back();
+    erase(task.sizes.size() - 1);
+  }
+  assert(task.sizes.size() <= deepest && "a tensor of too many dims");
+  return task;
+}
+
+namespace {
+
+/// Combines; a NaN stays a NaN whichever side it is on.
+template <typename T> struct Combine {
+  static T sum(T a, T b) { return a + b; }
+  static T max(T a, T b) { return b > a || b != b ? b : a; }
+  static T min(T a, T b) { return b < a || b != b ? b : a; }
+};
+/// Integers wrap.
+template <> int32_t Combine<int32_t>::sum(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) +
+                              static_cast<uint32_t>(b));
+}
+
+template <typename T, T (*combine)(T, T)>
+void accumulate(T *__restrict into, const T *__restrict from, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    into[i] = combine(into[i], from[i]);
+  }
+}
+
+template <typename T>
+void accumulate(Reduction reduction, T *into, const T *from, int64_t count) {
+  switch (reduction) {
+  case Reduction::Sum:
+    return accumulate<T, Combine<T>::sum>(into, from, count);
+  case Reduction::Max:
+    return accumulate<T, Combine<T>::max>(into, from, count);
+  case Reduction::Min:
+    return accumulate<T, Combine<T>::min>(into, from, count);
+  }
+}
+
+/// The loops around the innermost; `body(at)` gets the indices.
+template <typename Body> void forEachRun(const TransferTask &task, Body body) {
+  int64_t at[deepest] = {};
+  size_t depth = task.sizes.size();
+  while (true) {
+    body(at);
+    size_t i = depth;
+    while (i > 0 && ++at[i - 1] == task.sizes[i - 1]) {
+      at[--i] = 0;
+    }
+    if (i == 0) {
+      return;
+    }
+  }
+}
+
+int64_t positionOf(const TransferTask::Side &side, const int64_t *at) {
+  int64_t position = side.offset;
+  for (size_t i = 0; i < side.strides.size(); ++i) {
+    position += at[i] * side.strides[i];
+  }
+  return position;
+}
+
+template <typename T>
+void copyRuns(const TransferTask &task, const Tensors *tensors) {
+  const TransferTask::Side &from = task.sources.front();
+  const T *source = static_cast<const T *>(tensors[from.rank].source);
+  forEachRun(task, [&](const int64_t *at) {
+    const T *here = source + positionOf(from, at);
+    for (const TransferTask::Side &to : task.targets) {
+      T *there = static_cast<T *>(tensors[to.rank].target) + positionOf(to, at);
+      if (there != here) {
+        std::memcpy(there, here, task.run * sizeof(T));
+      }
+    }
+  });
+}
+
+template <typename T>
+void reduceRuns(const TransferTask &task, const Tensors *tensors) {
+  constexpr int64_t block = 16 * 1024 / sizeof(T);
+  alignas(64) T sum[block]; // stays in the first cache
+  forEachRun(task, [&](const int64_t *at) {
+    for (int64_t begin = 0; begin < task.run; begin += block) {
+      int64_t count = std::min(block, task.run - begin);
+      for (size_t i = 0; i < task.sources.size(); ++i) {
+        const TransferTask::Side &from = task.sources[i];
+        const T *source = static_cast<const T *>(tensors[from.rank].source) +
+                          positionOf(from, at) + begin;
+        if (i == 0) {
+          std::memcpy(sum, source, count * sizeof(T));
+        } else {
+          accumulate(task.reduction, sum, source, count);
+        }
+      }
+      for (const TransferTask::Side &to : task.targets) {
+        T *target = static_cast<T *>(tensors[to.rank].target) +
+                    positionOf(to, at) + begin;
+        std::memcpy(target, sum, count * sizeof(T));
+      }
+    }
+  });
+}
+
+} // namespace
+
+void runTask(const TransferTask &task, const Tensors *tensors) {
+  if (task.sources.size() == 1) {
+    if (task.type == format::ElementType::Bool) {
+      copyRuns<uint8_t>(task, tensors);
+    } else {
+      copyRuns<uint32_t>(task, tensors);
+    }
+    return;
+  }
+  assert(task.type != format::ElementType::Bool && "a sum of booleans");
+  if (task.type == format::ElementType::F32) {
+    reduceRuns<float>(task, tensors);
+  } else {
+    reduceRuns<int32_t>(task, tensors);
+  }
+}
+
+} // namespace cleave::transport
