@@ -24,7 +24,12 @@
 namespace cleave::layout {
 
 enum class Role : uint8_t {
-  Activations, Params, Weights, Gradients, Optimizer, Inputs
+  Activations,
+  Params,
+  Weights,
+  Gradients,
+  Optimizer,
+  Inputs
 };
 enum class Phase : uint8_t { Forward, Backward, Update };
 
@@ -34,6 +39,12 @@ struct SourcePoint {
   uint32_t line = 0;
   uint32_t column = 0;
   std::string text; ///< the statement, as written
+  /// Where it lies in the sources that made the plan (a SourceRange of
+  /// lang/diagnostics); `sourceFile` is ~0 where it lies nowhere.
+  uint32_t sourceFile = ~uint32_t(0), begin = 0, end = 0;
+
+  /// `a.clv:31`.
+  std::string where() const;
 };
 
 //===----------------------------------------------------------------------===//
@@ -71,17 +82,25 @@ struct ValueInfo {
 // Statements
 //===----------------------------------------------------------------------===//
 
-struct Step { ///< of a path pattern
+struct Step {       ///< of a path pattern
   std::string name; ///< `*` any one, `**` any number
   bool hasRange = false;
   int64_t begin = 0, end = -1, every = 1; ///< of a repeat's index; end -1: last
   bool optional = false;
+  /// Paths of regions that a function called `name` makes: the step matches
+  /// these too (`norm` matches `layer/norm1`).
+  std::vector<std::string> regions;
 };
 
 /// A selection of values: a tree that `matches` walks.
 struct Selection {
   enum class Kind : uint8_t {
-    All, Role, Forward, Backward, Update, Path,
+    All,
+    Role,
+    Forward,
+    Backward,
+    Update,
+    Path,
     Any,    ///< children joined by commas
     In,     ///< children[0] in children[1]
     Except, ///< children[0] except children[1]
@@ -95,14 +114,26 @@ struct Selection {
   std::string attribute;  ///< bytes, rank
   std::string comparison; ///< < <= > >= == !=
   int64_t number = 0;
+  /// Of Where: the dims that `bytes` and `rank` leave out (those of repeats).
+  std::vector<std::string> repeated;
 };
 
+/// Whether `selection` holds `value`. A path matches at any depth of the
+/// value's region path and label (from the start if anchored), and what lies
+/// within; a weight also by the path of the region that reads it.
 bool matches(const Selection &selection, const ValueInfo &value);
+
+/// Whether a path pattern matches `path` (a region's or a value's), or a
+/// beginning of it.
+bool matchesPath(const Selection &selection, const std::string &path);
 
 struct Alternative {
   std::vector<AtomId> atoms; ///< major first; empty = none
   /// Atoms of references marked `?`: left out where taken.
   std::vector<AtomId> optional;
+  /// The same by reference: one is left out as a whole. Where empty, each
+  /// optional atom stands alone.
+  std::vector<std::vector<AtomId>> optionalRefs;
   std::string text; ///< `data * fsdp?`
 };
 
@@ -146,9 +177,9 @@ struct Plan {
 
 /// Why a dim is split as it is.
 struct Choice {
-  int statement = -1;    ///< index in Plan::shards; -1: not named, whole
-  int alternative = -1;  ///< which of its alternatives
-  std::string sentence;  ///< for `explain`: "`shard head on tensor` at a.clv:31"
+  int statement = -1;   ///< index in Plan::shards; -1: not named, whole
+  int alternative = -1; ///< which of its alternatives
+  std::string sentence; ///< for `explain`: "`shard head on tensor` at a.clv:31"
 };
 
 struct Resolved {
@@ -158,6 +189,11 @@ struct Resolved {
   /// both statements.
   std::string error;
   SourcePoint errorAt, errorOther;
+  /// Statements that govern a dim of this value (even where they leave it
+  /// whole), ascending.
+  std::vector<int> governing;
+  /// Pairs (also statement, later plain statement that discards it).
+  std::vector<std::pair<int, int>> discarded;
 };
 
 /// The layout that `plan` gives `value`.
@@ -170,15 +206,15 @@ Resolved resolve(const Plan &plan, const ValueInfo &value);
 struct CollectiveRecord {
   std::string kind; ///< all_reduce, all_gather, reduce_scatter, all_to_all, …
   std::vector<AtomId> atoms; ///< over which devices it runs
-  ValueInfo value; ///< what moves; at a region's edge with the inner path
-  std::string repeat;      ///< the surrounding repeat's dim, or empty
-  int64_t iterations = 1;  ///< times a step
+  ValueInfo value;    ///< what moves; at a region's edge with the inner path
+  std::string repeat; ///< the surrounding repeat's dim, or empty
+  int64_t iterations = 1;   ///< times a step
   int64_t bytesBusiest = 0; ///< sent by the busiest device, once
   int64_t bytesTotal = 0;   ///< sent by all devices, once
-  SourcePoint source;      ///< the operation that needs it
-  std::string operation;   ///< `dot over ff`
-  std::string reason;      ///< why it is there
-  std::string avoid;       ///< what would avoid it
+  SourcePoint source;       ///< the operation that needs it
+  std::string operation;    ///< `dot over ff`
+  std::string reason;       ///< why it is there
+  std::string avoid;        ///< what would avoid it
 };
 
 struct LeafRecord { ///< a parameter, gradient or optimizer leaf under a plan
@@ -189,7 +225,7 @@ struct LeafRecord { ///< a parameter, gradient or optimizer leaf under a plan
 };
 
 struct ProgramRecord { ///< of one entry under one plan
-  std::string entry; ///< train, eval, forward
+  std::string entry;   ///< train, eval, forward
   std::vector<CollectiveRecord> collectives;
   std::vector<LeafRecord> leaves;
   /// Bytes of the busiest device; -1 where the plan was not built that far.
