@@ -1,0 +1,194 @@
+//===- Traffic.cpp - The bytes that a move sends --------------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Sums over devices are closed forms: the pieces of a dim over its split add up
+// to the dim, so the local sizes of all devices add up to the value's size
+// times its copies. The busiest device needs the sizes of single pieces. Where
+// dims divide evenly all pieces are alike; else the coordinates of one dim are
+// walked, never the devices.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/reshard/Reshard.h"
+
+#include <algorithm>
+#include <set>
+
+namespace cleave::reshard {
+
+using layout::AtomId;
+using layout::Layout;
+using layout::Mesh;
+using layout::Piece;
+using layout::Split;
+
+namespace {
+
+/// A device seen by some atoms alone; all others at coordinate 0.
+class Coordinates {
+public:
+  Coordinates(const Mesh &mesh, std::vector<AtomId> atoms)
+      : mesh(mesh), atoms(std::move(atoms)), coordinate(mesh.atoms.size()) {}
+
+  int64_t count() const { return mesh.sizeOf(atoms); }
+  int64_t device(int64_t index) {
+    for (size_t i = atoms.size(); i-- > 0;) {
+      coordinate[atoms[i]] = index % mesh.atoms[atoms[i]].size;
+      index /= mesh.atoms[atoms[i]].size;
+    }
+    return mesh.deviceAt(coordinate);
+  }
+
+private:
+  const Mesh &mesh;
+  std::vector<AtomId> atoms;
+  std::vector<int64_t> coordinate;
+};
+
+bool isEven(int64_t size, const Split &split, const Mesh &mesh) {
+  return split.cuts.empty() && split.places.empty() &&
+         size % (split.unit * mesh.sizeOf(split.atoms)) == 0;
+}
+
+} // namespace
+
+int64_t localElements(const Layout &layout, const Subject &subject) {
+  int64_t elements = 1;
+  for (size_t d = 0; d < layout.dims.size(); ++d) {
+    elements *= largestPiece(subject.sizes[d], layout.dims[d], *subject.mesh);
+  }
+  return elements;
+}
+
+/// The local elements of all devices together.
+static int64_t allElements(const Layout &layout, const Subject &subject) {
+  int64_t elements = subject.mesh->devices();
+  for (size_t d = 0; d < layout.dims.size(); ++d) {
+    elements /= subject.mesh->sizeOf(layout.dims[d].atoms);
+  }
+  for (int64_t size : subject.sizes) {
+    elements *= size;
+  }
+  return elements;
+}
+
+/// The pairs of piece sizes that a device may have of one dim before and after.
+static std::set<std::pair<int64_t, int64_t>>
+piecePairs(int64_t size, const Split &from, const Split &to, const Mesh &mesh) {
+  std::set<std::pair<int64_t, int64_t>> pairs;
+  if (isEven(size, from, mesh) && isEven(size, to, mesh)) {
+    pairs.insert(
+        {size / mesh.sizeOf(from.atoms), size / mesh.sizeOf(to.atoms)});
+    return pairs;
+  }
+  const Split &finer = from.atoms.size() > to.atoms.size() ? from : to;
+  Coordinates coordinates(mesh, finer.atoms);
+  for (int64_t i = 0, n = coordinates.count(); i < n; ++i) {
+    int64_t device = coordinates.device(i);
+    pairs.insert({pieceOf(size, from, mesh, device).size(),
+                  pieceOf(size, to, mesh, device).size()});
+  }
+  return pairs;
+}
+
+/// The most that a device has before and has not after: max over pieces of
+/// (product before - product after).
+static int64_t mostGivenAway(const Layout &from, const Layout &to,
+                             const Subject &subject) {
+  std::set<std::pair<int64_t, int64_t>> products = {{1, 1}};
+  for (size_t d = 0; d < from.dims.size(); ++d) {
+    std::set<std::pair<int64_t, int64_t>> next;
+    for (auto [before, after] : piecePairs(subject.sizes[d], from.dims[d],
+                                           to.dims[d], *subject.mesh)) {
+      for (auto [a, b] : products) {
+        next.insert({a * before, b * after});
+      }
+    }
+    products = std::move(next);
+  }
+  int64_t most = 0;
+  for (auto [before, after] : products) {
+    most = std::max(most, before - after);
+  }
+  return most;
+}
+
+static int64_t overlap(const Piece &a, const Piece &b) {
+  return std::max<int64_t>(0,
+                           std::min(a.end, b.end) - std::max(a.begin, b.begin));
+}
+
+/// Each device sends what it has and does not keep.
+static Traffic allToAll(const Layout &from, const Layout &to,
+                        const Subject &subject) {
+  const Mesh &mesh = *subject.mesh;
+  // The atoms of the dims that change, walked together; other dims are factors.
+  std::set<AtomId> changing;
+  int64_t fixedLargest = 1, fixedAll = 1;
+  int64_t devices = mesh.devices();
+  for (size_t d = 0; d < from.dims.size(); ++d) {
+    if (from.dims[d] == to.dims[d]) {
+      fixedLargest *= largestPiece(subject.sizes[d], from.dims[d], mesh);
+      fixedAll *= subject.sizes[d];
+      devices /= mesh.sizeOf(from.dims[d].atoms);
+      continue;
+    }
+    changing.insert(from.dims[d].atoms.begin(), from.dims[d].atoms.end());
+    changing.insert(to.dims[d].atoms.begin(), to.dims[d].atoms.end());
+  }
+  Coordinates coordinates(mesh, {changing.begin(), changing.end()});
+  int64_t count = coordinates.count();
+  int64_t most = 0, sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t device = coordinates.device(i);
+    int64_t before = 1, kept = 1;
+    for (size_t d = 0; d < from.dims.size(); ++d) {
+      if (from.dims[d] == to.dims[d]) {
+        continue;
+      }
+      Piece a = pieceOf(subject.sizes[d], from.dims[d], mesh, device);
+      Piece b = pieceOf(subject.sizes[d], to.dims[d], mesh, device);
+      before *= a.size();
+      kept *= overlap(a, b);
+    }
+    most = std::max(most, before - kept);
+    sum += before - kept;
+  }
+  return {most * fixedLargest, sum * fixedAll * (devices / count)};
+}
+
+Traffic trafficOf(Kind kind, const std::vector<AtomId> &atoms,
+                  const Layout &from, const Layout &to,
+                  const Subject &subject) {
+  int64_t n = subject.mesh->sizeOf(atoms);
+  Traffic traffic;
+  switch (kind) {
+  case Kind::LocalSlice:
+    return traffic;
+  case Kind::AllGather:
+    traffic = {localElements(from, subject) * (n - 1),
+               allElements(from, subject) * (n - 1)};
+    break;
+  case Kind::AllToAll:
+    traffic = allToAll(from, to, subject);
+    break;
+  case Kind::AllReduce: {
+    // In n chunks: every device sends all but its own, then its own to all.
+    int64_t local = localElements(from, subject);
+    traffic = {n == 2 ? local : local + (n - 2) * ((local + n - 1) / n),
+               allElements(from, subject) / n * 2 * (n - 1)};
+    break;
+  }
+  case Kind::ReduceScatter:
+    traffic = {mostGivenAway(from, to, subject),
+               allElements(from, subject) / n * (n - 1)};
+    break;
+  }
+  traffic.busiest *= subject.elementBytes;
+  traffic.total *= subject.elementBytes;
+  return traffic;
+}
+
+} // namespace cleave::reshard
