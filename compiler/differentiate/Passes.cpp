@@ -1,0 +1,81 @@
+//===- Passes.cpp - The passes of this folder -----------------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/differentiate/Differentiate.h"
+
+#include "dialects/clv/Clv.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace cleave;
+
+namespace {
+
+struct BuildStepPass : PassWrapper<BuildStepPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(BuildStepPass)
+
+  BuildStepPass() = default;
+  explicit BuildStepPass(StepOptions options) { probe = options.probe; }
+  BuildStepPass(const BuildStepPass &other) : PassWrapper(other) {}
+
+  StringRef getArgument() const final { return "clv-build-step"; }
+  StringRef getDescription() const final {
+    return "make @train from @loss and the update functions";
+  }
+  void getDependentDialects(DialectRegistry &registry) const final {
+    registry.insert<clv::ClvDialect, func::FuncDialect>();
+  }
+  void runOnOperation() final {
+    StepOptions options;
+    options.probe = probe;
+    if (failed(buildStep(getOperation(), options))) {
+      signalPassFailure();
+    }
+  }
+
+  Option<bool> probe{*this, "probe",
+                     llvm::cl::desc("also return every gradient"),
+                     llvm::cl::init(false)};
+};
+
+struct DecomposePass : PassWrapper<DecomposePass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DecomposePass)
+
+  StringRef getArgument() const final { return "clv-decompose"; }
+  StringRef getDescription() const final {
+    return "replace softmax and logsumexp by their parts";
+  }
+  void runOnOperation() final { decompose(getOperation()); }
+};
+
+struct SimplifyPass : PassWrapper<SimplifyPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SimplifyPass)
+
+  StringRef getArgument() const final { return "clv-simplify"; }
+  StringRef getDescription() const final {
+    return "fold, merge and remove operations within their regions";
+  }
+  void runOnOperation() final { simplify(getOperation()); }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> cleave::createBuildStepPass(StepOptions options) {
+  return std::make_unique<BuildStepPass>(options);
+}
+std::unique_ptr<Pass> cleave::createDecomposePass() {
+  return std::make_unique<DecomposePass>();
+}
+std::unique_ptr<Pass> cleave::createSimplifyPass() {
+  return std::make_unique<SimplifyPass>();
+}
+
+void cleave::registerDifferentiatePasses() {
+  PassRegistration<BuildStepPass>();
+  PassRegistration<DecomposePass>();
+  PassRegistration<SimplifyPass>();
+}

@@ -1,0 +1,22 @@
+//===- cleave-opt.cpp - The compiler's passes on IR -----------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/differentiate/Differentiate.h"
+#include "dialects/clv/Clv.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  registry.insert<cleave::clv::ClvDialect, mlir::func::FuncDialect>();
+  cleave::registerDifferentiatePasses();
+  mlir::registerCanonicalizerPass();
+  mlir::registerCSEPass();
+  return mlir::asMainReturnCode(mlir::MlirOptMain(
+      argc, argv, "the passes of the Cleave compiler\n", registry));
+}
