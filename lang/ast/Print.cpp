@@ -798,8 +798,14 @@ void Printer::algorithm(const AlgorithmDecl &d) {
 
 void Printer::decl(const Decl &d) {
   out += std::string(spelling(d.kind)) + ' ' + d.name.text;
+  // Only functions and schedules need parentheses around nothing.
+  auto optional = [&](const std::vector<Param> &items) {
+    if (!items.empty()) {
+      params(items);
+    }
+  };
   if (auto *m = dynCast<ModelDecl>(&d)) {
-    params(m->params);
+    optional(m->params);
     out += ' ';
     block(m->body);
   } else if (auto *f = dynCast<FnDecl>(&d)) {
@@ -811,11 +817,11 @@ void Printer::decl(const Decl &d) {
     out += ' ';
     block(f->body);
   } else if (auto *o = dynCast<OptimizerDecl>(&d)) {
-    params(o->params);
+    optional(o->params);
     out += ' ';
     block(o->body);
   } else if (auto *s = dynCast<StrategyDecl>(&d)) {
-    params(s->params);
+    optional(s->params);
     if (!s->axes.empty()) {
       out += " using ";
       names(s->axes);
@@ -831,7 +837,7 @@ void Printer::decl(const Decl &d) {
   } else if (auto *a = dynCast<AlgorithmDecl>(&d)) {
     algorithm(*a);
   } else if (auto *p = dynCast<PlanDecl>(&d)) {
-    params(p->params);
+    optional(p->params);
     out += " of " + p->model.text + ' ';
     block(p->body);
   } else if (auto *r = dynCast<RunDecl>(&d)) {

@@ -52,6 +52,20 @@ DiagnosticBuilder DiagnosticEngine::note(Diag kind, SourceRange range,
   return report(Severity::Note, kind, range, std::move(message));
 }
 
+void DiagnosticEngine::sortFrom(size_t first) {
+  // Insertion sort: stable, and nearly sorted is the usual case.
+  auto before = [](const SourceRange &a, const SourceRange &b) {
+    return a.file != b.file ? a.file < b.file : a.begin < b.begin;
+  };
+  for (size_t i = first + 1; i < diagnostics.size(); ++i) {
+    for (size_t k = i;
+         k > first && before(diagnostics[k].range, diagnostics[k - 1].range);
+         --k) {
+      std::swap(diagnostics[k], diagnostics[k - 1]);
+    }
+  }
+}
+
 void DiagnosticEngine::clear() {
   diagnostics.clear();
   errors = 0;

@@ -143,6 +143,9 @@ public:
   const std::deque<Diagnostic> &all() const { return diagnostics; }
   const SourceManager &sourceManager() const { return sources; }
   void clear();
+  // Puts those from the `first` on into the order of their places. Builders of
+  // them are no longer good.
+  void sortFrom(size_t first);
 
   // All of them, in the order of report, in the format of docs; the caret line
   // expands tabs and shows a window of very long lines.

@@ -18,9 +18,9 @@ const DiagInfo &info(Diag kind) { return table[static_cast<size_t>(kind)]; }
 const std::vector<DiagInfo> &allDiagnostics() {
   static const std::vector<DiagInfo> sorted = [] {
     std::vector<DiagInfo> all(std::begin(table), std::end(table));
-    std::sort(
-        all.begin(), all.end(),
-        [](const DiagInfo &a, const DiagInfo &b) { return a.code < b.code; });
+    std::sort(all.begin(), all.end(), [](const DiagInfo &a, const DiagInfo &b) {
+      return a.code < b.code;
+    });
     return all;
   }();
   return sorted;

@@ -12,6 +12,8 @@ namespace {
 constexpr size_t tabWidth = 4;
 // A caret line shows at most this many columns of its source line.
 constexpr size_t widest = 120;
+// More than this nobody reads; JSON has them all.
+constexpr size_t mostShown = 100;
 
 const char *spelling(Severity severity) {
   switch (severity) {
@@ -162,7 +164,12 @@ void writeJsonPlace(std::ostream &out, const SourceManager &sources,
 } // namespace
 
 void DiagnosticEngine::renderText(std::ostream &out) const {
+  size_t shown = 0;
   for (const Diagnostic &d : diagnostics) {
+    if (++shown > mostShown) {
+      out << "… and " << diagnostics.size() - mostShown << " more\n";
+      break;
+    }
     if (d.range.isValid()) {
       out << sources.describe(d.range) << ": ";
     }

@@ -98,6 +98,9 @@ private:
                      ast::ExprPtr operand);
   // Counts the height of `expr`, whose highest child is `below` high.
   void setHeight(ast::Expr &expr, uint32_t below);
+  // Must an operation on `operand` be left out, because it would be too high?
+  // (Reported once; a longer chain of nodes would overflow the stack.)
+  bool isTooHigh(const ast::Expr &operand);
 
   // Places and names.
   SourceRange rangeOf(antlr4::Token *token) const {

@@ -143,6 +143,7 @@ TypeRef Builder::buildType(P::TypeContext *context) {
 
 StmtPtr Builder::buildCodeIf(P::CodeIfContext *context, DeclKind owner) {
   auto tests = context->expr();
+  auto words = context->IF();
   auto blocks = context->codeBlock();
   if (tests.size() > heightLimit) {
     diags
@@ -158,7 +159,7 @@ StmtPtr Builder::buildCodeIf(P::CodeIfContext *context, DeclKind owner) {
   }
   for (size_t i = tests.size(); i-- > 0;) {
     auto stmt = begin<IfStmt>(context);
-    stmt->keyword = rangeOf(context->IF(i));
+    stmt->keyword = rangeOf(words[i]);
     stmt->range.begin = stmt->keyword.begin;
     stmt->condition = buildExpr(tests[i]);
     stmt->thenBlock = buildCodeBlock(blocks[i], owner);

@@ -8,20 +8,31 @@ namespace cleave {
 using P = antlr::CleaveParser;
 using namespace ast;
 
-void Builder::setHeight(Expr &expr, uint32_t below) {
-  expr.height = below + 1;
-  if (expr.height > heightLimit && !tooHigh) {
+void Builder::setHeight(Expr &expr, uint32_t below) { expr.height = below + 1; }
+
+bool Builder::isTooHigh(const Expr &operand) {
+  if (operand.height < heightLimit) {
+    return false;
+  }
+  if (!tooHigh) {
     tooHigh = true;
     diags
-        .error(Diag::NestedTooDeeply, expr.range,
+        .error(Diag::NestedTooDeeply, operand.range,
                "the expression is more than " + std::to_string(heightLimit) +
                    " operations high")
         .help("give parts of it names with `let`");
   }
+  return true;
 }
 
 ExprPtr Builder::binary(BinaryOp op, SourceRange opRange, ExprPtr left,
                         ExprPtr right) {
+  if (isTooHigh(*left)) {
+    return left;
+  }
+  if (isTooHigh(*right)) {
+    return right;
+  }
   auto expr = std::make_unique<BinaryExpr>();
   expr->range = left->range.to(right->range);
   expr->op = op;
@@ -33,6 +44,9 @@ ExprPtr Builder::binary(BinaryOp op, SourceRange opRange, ExprPtr left,
 }
 
 ExprPtr Builder::unary(UnaryOp op, SourceRange opRange, ExprPtr operand) {
+  if (isTooHigh(*operand)) {
+    return operand;
+  }
   auto expr = std::make_unique<UnaryExpr>();
   expr->range = opRange.to(operand->range);
   expr->op = op;
@@ -83,19 +97,22 @@ ExprPtr Builder::buildExpr(P::ExprContext *context) {
   if (!context) {
     return nullptr;
   }
-  ExprPtr left = buildConjunction(context->conjunction(0));
-  for (size_t i = 1; i < context->conjunction().size(); ++i) {
-    left = binary(BinaryOp::Or, rangeOf(context->OR(i - 1)), std::move(left),
-                  buildConjunction(context->conjunction(i)));
+  auto parts = context->conjunction();
+  auto ops = context->OR();
+  ExprPtr left = buildConjunction(parts[0]);
+  for (size_t i = 1; i < parts.size(); ++i) {
+    left = binary(BinaryOp::Or, rangeOf(ops[i - 1]), std::move(left),
+                  buildConjunction(parts[i]));
   }
   return left;
 }
 
 ExprPtr Builder::buildConjunction(P::ConjunctionContext *context) {
   auto parts = context->negation();
+  auto ops = context->AND();
   ExprPtr left = buildNegation(parts[0]);
   for (size_t i = 1; i < parts.size(); ++i) {
-    left = binary(BinaryOp::And, rangeOf(context->AND(i - 1)), std::move(left),
+    left = binary(BinaryOp::And, rangeOf(ops[i - 1]), std::move(left),
                   buildNegation(parts[i]));
   }
   return left;
@@ -178,11 +195,12 @@ ExprPtr Builder::buildUnary(P::UnaryContext *context) {
 ExprPtr Builder::buildPower(P::PowerContext *context) {
   ExprPtr base = buildPostfix(context->postfix());
   auto exponents = context->exponent();
+  auto ops = context->POWER();
   ExprPtr right;
   for (size_t i = exponents.size(); i-- > 0;) {
     ExprPtr exponent = buildPostfix(exponents[i]->postfix());
     if (right) {
-      exponent = binary(BinaryOp::Power, rangeOf(context->POWER(i + 1)),
+      exponent = binary(BinaryOp::Power, rangeOf(ops[i + 1]),
                         std::move(exponent), std::move(right));
     }
     auto signs = exponents[i]->MINUS();
@@ -194,7 +212,7 @@ ExprPtr Builder::buildPower(P::PowerContext *context) {
   if (!right) {
     return base;
   }
-  return binary(BinaryOp::Power, rangeOf(context->POWER(0)), std::move(base),
+  return binary(BinaryOp::Power, rangeOf(ops[0]), std::move(base),
                 std::move(right));
 }
 
@@ -203,6 +221,9 @@ ExprPtr Builder::buildPostfix(P::PostfixContext *context) {
   SourceRange range = expr->range;
   for (P::SuffixContext *suffix : context->suffix()) {
     range = range.to(rangeOf(suffix));
+    if (isTooHigh(*expr)) {
+      continue;
+    }
     if (auto *member = dynamic_cast<P::MemberContext *>(suffix)) {
       auto node = std::make_unique<MemberExpr>();
       node->range = range;
@@ -232,14 +253,15 @@ ExprPtr Builder::buildArguments(ExprPtr callee, P::ArgumentsContext *context) {
   call->callee.range = callee->range;
   const Expr *part = callee.get();
   while (auto *member = dynCast<MemberExpr>(part)) {
-    call->callee.parts.insert(call->callee.parts.begin(), member->member);
+    call->callee.parts.push_back(member->member);
     part = member->base.get();
   }
   if (auto *name = dynCast<NameExpr>(part)) {
     Name first;
     first.range = name->range;
     first.text = name->name;
-    call->callee.parts.insert(call->callee.parts.begin(), first);
+    call->callee.parts.push_back(first);
+    std::reverse(call->callee.parts.begin(), call->callee.parts.end());
   } else {
     diags.error(Diag::SyntaxError, callee->range, "only a name can be called")
         .help("functions are not values; write the name of one before `(`");

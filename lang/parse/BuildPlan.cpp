@@ -87,6 +87,7 @@ StmtPtr Builder::buildPlanStmt(P::PlanStmtContext *context) {
 
 StmtPtr Builder::buildPlanIf(P::PlanIfContext *context) {
   auto tests = context->expr();
+  auto words = context->IF();
   auto blocks = context->planBlock();
   if (tests.size() > heightLimit) {
     diags
@@ -102,7 +103,7 @@ StmtPtr Builder::buildPlanIf(P::PlanIfContext *context) {
   }
   for (size_t i = tests.size(); i-- > 0;) {
     auto stmt = begin<IfStmt>(context);
-    stmt->keyword = rangeOf(context->IF(i));
+    stmt->keyword = rangeOf(words[i]);
     stmt->range.begin = stmt->keyword.begin;
     stmt->condition = buildExpr(tests[i]);
     stmt->thenBlock = buildPlanBlock(blocks[i]);

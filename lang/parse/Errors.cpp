@@ -185,15 +185,35 @@ void Recovery::reportError(antlr4::Parser *parser,
   } else {
     failure.expected = e.getExpectedTokens();
   }
+  if (followsTokenError(failure)) {
+    return;
+  }
   if (!reportSpecial(failure)) {
     DiagnosticBuilder error = reportFailure(failure);
     addHints(failure, error);
   }
 }
 
+// An error in the tokens of this statement was reported already; what the
+// parser makes of the rest is no error of its own.
+bool Recovery::followsTokenError(const Failure &failure) const {
+  uint32_t begin =
+      failure.head ? rangeOf(failure.head).begin : rangeOf(failure.found).begin;
+  uint32_t end = rangeOf(failure.found).end;
+  for (size_t i = 0; i < tokenErrors.size(); ++i) {
+    if (tokenErrors[i] >= begin && tokenErrors[i] <= end) {
+      return true;
+    }
+  }
+  return false;
+}
+
 DiagnosticBuilder Recovery::reportFailure(const Failure &failure) {
   std::string expected = describeExpected(failure);
   std::string found = describe(failure.found);
+  if (expected.empty() && found.starts_with("the ")) {
+    found.erase(0, 4);
+  }
   return diags.error(Diag::SyntaxError, rangeOf(failure.found),
                      expected.empty()
                          ? "unexpected " + found
@@ -218,9 +238,13 @@ bool Recovery::reportSpecial(const Failure &failure) {
   size_t after = failure.after->getType();
   bool named = after == P::ASSIGN || after == P::COLON || after == P::LPAREN ||
                after == P::LBRACE;
-  if (isReserved(found) && named &&
-      failure.expected.contains(size_t(P::NAME)) &&
-      !failure.expected.contains(size_t(P::NUMBER))) {
+  bool wanted =
+      failure.expected.isEmpty()
+          ? failure.before && (isStatementHead(failure.before->getType()) ||
+                               isDeclHead(failure.before->getType()))
+          : failure.expected.contains(size_t(P::NAME)) &&
+                !failure.expected.contains(size_t(P::NUMBER));
+  if (isReserved(found) && named && wanted) {
     diags
         .error(Diag::ReservedWord, rangeOf(failure.found),
                describe(failure.found) +
@@ -229,21 +253,17 @@ bool Recovery::reportSpecial(const Failure &failure) {
               "_` for example");
     return true;
   }
-  // A word behind a number on its line that is no unit.
+  // A word behind a number on its line that is nearly a unit.
   if (failure.before && failure.before->getType() == P::NUMBER &&
-      found == P::NAME) {
+      found == P::NAME && after != P::COLON) {
     std::string unit = textOf(failure.found);
-    std::string meant;
     if (auto close = didYouMean(unit, ast::allUnits())) {
-      meant = "did you mean `" + *close + "`?";
+      diags
+          .error(Diag::SyntaxError, rangeOf(failure.found),
+                 "`" + unit + "` is not a unit")
+          .help("did you mean `" + *close + "`?");
+      return true;
     }
-    diags
-        .error(Diag::SyntaxError, rangeOf(failure.found),
-               "`" + unit + "` is not a unit")
-        .help(meant.empty() ? "units are `B`, `KB`, `MiB`, `GB/s`, `us`, `s`, "
-                              "`TFLOP/s`, `%`, `steps` and their like"
-                            : meant);
-    return true;
   }
   return false;
 }
@@ -289,8 +309,7 @@ bool Recovery::reportAssignment(const Failure &failure) {
 void Recovery::addHints(const Failure &failure, DiagnosticBuilder &error) {
   size_t found = failure.found->getType();
   size_t before = failure.before ? failure.before->getType() : noRule;
-  if (found == P::ASSIGN &&
-      isInside(failure, {P::RuleArg, P::RuleArgs, P::RuleReducedDecl})) {
+  if (found == P::ASSIGN && failure.expected.contains(size_t(P::RPAREN))) {
     error.help("a named argument is written `NAME: VALUE`");
     return;
   }
@@ -299,6 +318,10 @@ void Recovery::addHints(const Failure &failure, DiagnosticBuilder &error) {
        failure.rule == P::RuleExpectStmt || failure.rule == P::RuleWhenStmt ||
        failure.rule == P::RulePlanIf || failure.rule == P::RuleCodeIf)) {
     error.help("`==` compares");
+    return;
+  }
+  if (found == P::ELSE) {
+    error.help("`else` follows the `}` of its `if`");
     return;
   }
   if (before == P::UNIT && textOf(failure.before) == "%") {
@@ -366,6 +389,9 @@ void Recovery::reportUnknown(antlr4::Parser *parser, size_t blockRule) {
   std::string home = homeOf(text);
   if (!home.empty()) {
     error.help("`" + text + "` belongs in " + home);
+    if (auto close = didYouMean(text, headsOf(blockRule))) {
+      error.help("or did you mean `" + *close + "`?");
+    }
   } else if (!inFile && parser->getTokenStream()->LA(2) == P::ASSIGN &&
              blockRule == P::RulePlanBlock) {
     error.help("plans name values with `let`");

@@ -15,8 +15,11 @@ namespace cleave {
 
 class Recovery : public antlr4::DefaultErrorStrategy {
 public:
-  Recovery(const SourceManager &sources, FileId file, DiagnosticEngine &diags)
-      : sources(sources), file(file), diags(diags) {}
+  // `tokenErrors`: where the errors lie that readTokens reported.
+  Recovery(const SourceManager &sources, FileId file, DiagnosticEngine &diags,
+           std::vector<uint32_t> tokenErrors)
+      : sources(sources), file(file), diags(diags),
+        tokenErrors(std::move(tokenErrors)) {}
 
   void reportError(antlr4::Parser *parser,
                    const antlr4::RecognitionException &e) override;
@@ -44,6 +47,7 @@ private:
   std::string describe(antlr4::Token *token) const;
   std::string describeExpected(const Failure &failure) const;
   DiagnosticBuilder reportFailure(const Failure &failure);
+  bool followsTokenError(const Failure &failure) const;
   bool reportSpecial(const Failure &failure);
   bool reportAssignment(const Failure &failure);
   void addHints(const Failure &failure, DiagnosticBuilder &error);
@@ -54,6 +58,7 @@ private:
   const SourceManager &sources;
   FileId file;
   DiagnosticEngine &diags;
+  std::vector<uint32_t> tokenErrors;
   bool resumeHere = false; // the next statement begins at the found token
 };
 

@@ -87,7 +87,7 @@ bool checkNotEmpty(const TokenList &list, FileId file, bool hadErrors,
 
 std::unique_ptr<ast::File> parse(const SourceManager &sources, FileId file,
                                  DiagnosticEngine &diags) {
-  size_t before = diags.errorCount();
+  size_t before = diags.errorCount(), first = diags.all().size();
   if (!checkText(sources, file, diags)) {
     return nullptr;
   }
@@ -98,10 +98,17 @@ std::unique_ptr<ast::File> parse(const SourceManager &sources, FileId file,
   }
   antlr4::ListTokenSource source(std::move(list.tokens));
   antlr4::CommonTokenStream stream(&source);
+  stream.fill();
   antlr::CleaveParser parser(&stream);
   parser.removeErrorListeners();
-  parser.setErrorHandler(std::make_shared<Recovery>(sources, file, diags));
+  std::vector<uint32_t> tokenErrors;
+  for (size_t i = first; i < diags.all().size(); ++i) {
+    tokenErrors.push_back(diags.all()[i].range.begin);
+  }
+  parser.setErrorHandler(
+      std::make_shared<Recovery>(sources, file, diags, std::move(tokenErrors)));
   antlr::CleaveParser::FileContext *tree = parser.file();
+  diags.sortFrom(first);
   if (diags.errorCount() != before) {
     return nullptr;
   }

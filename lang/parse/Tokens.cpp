@@ -10,18 +10,13 @@ namespace cleave {
 
 using P = antlr::CleaveParser;
 
-bool isReserved(size_t type) {
-  return type >= P::OF && type <= P::FALSE;
-}
+bool isReserved(size_t type) { return type >= P::OF && type <= P::FALSE; }
 
 bool isWord(size_t type) {
-  return type == P::NAME ||
-         (type >= P::MODEL && type <= P::REPRODUCIBLE);
+  return type == P::NAME || (type >= P::MODEL && type <= P::REPRODUCIBLE);
 }
 
-bool isDeclHead(size_t type) {
-  return type >= P::MODEL && type <= P::REDUCED;
-}
+bool isDeclHead(size_t type) { return type >= P::MODEL && type <= P::REDUCED; }
 
 bool isStatementHead(size_t type) {
   switch (type) {
@@ -251,8 +246,8 @@ void Reader::checkNumbers() {
     // Swallow what touches the number and can only belong to it.
     size_t last = i + pointFirst;
     while (last + 1 < raw.size() && raw[last + 1].begin == raw[last].end &&
-           (raw[last + 1].type == P::NUMBER ||
-            raw[last + 1].type == P::DOT || isWord(raw[last + 1].type))) {
+           (raw[last + 1].type == P::NUMBER || raw[last + 1].type == P::DOT ||
+            isWord(raw[last + 1].type))) {
       bool unit =
           raw[last].type == P::NUMBER &&
           ast::findUnit(written(raw[last + 1].begin, raw[last + 1].end));
@@ -432,9 +427,8 @@ void Structure::closeBrackets(SourceRange where, const std::string &why) {
 bool Structure::continues(size_t i) const {
   size_t type = typeAt(i);
   return type == P::ELSE || type == P::WITH || type == P::AS ||
-         type == P::COUNTING || type == P::ARROW ||
-         type == P::LBRACE || isBinaryOperator(type) ||
-         (type == P::FOR && forContinues);
+         type == P::COUNTING || type == P::ARROW || type == P::LBRACE ||
+         isBinaryOperator(type) || (type == P::FOR && forContinues);
 }
 
 // Inside brackets: does the token at `i`, first on its line, look like the
@@ -483,8 +477,8 @@ void Structure::closing(const Raw &token) {
   if (token.type == P::RBRACE) {
     closeBrackets(range(token), "the block ends here");
   }
-  if (open.empty() || (open.back().token.type == P::LBRACE &&
-                       token.type != P::RBRACE)) {
+  if (open.empty() ||
+      (open.back().token.type == P::LBRACE && token.type != P::RBRACE)) {
     diags
         .error(Diag::UnmatchedBracket, range(token),
                std::string("`") + bracket(token.type) + "` closes nothing")
@@ -549,8 +543,7 @@ bool Structure::run() {
     }
     default:
       if (open.empty() && isDeclHead(token.type) && lastType() == P::END) {
-        forContinues = token.type == P::PLAN ||
-                       token.type == P::STRATEGY ||
+        forContinues = token.type == P::PLAN || token.type == P::STRATEGY ||
                        token.type == P::RUN;
       }
     }
