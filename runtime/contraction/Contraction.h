@@ -1,0 +1,74 @@
+//===- Contraction.h - Sums of products over named dims ----------*- C++
+//-*-===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//   out[...] = sum over the dims that are not in out of lhs[...] * rhs[...]
+//
+// for f32 tensors with any strides. Each dim is in any of the three; what an
+// operand lacks is broadcast. Any size may be 0: then the result is empty, or,
+// where a summed dim is, zero. Memory must not overlap between `out` and the
+// operands.
+//
+// A device prepares each concrete shape once and then executes it any number
+// of times. The same shape gives the same bits on every run and thread.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_RUNTIME_CONTRACTION_CONTRACTION_H
+#define CLEAVE_RUNTIME_CONTRACTION_CONTRACTION_H
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace cleave::contraction {
+
+/// One dim: its size, and its stride in elements in each tensor.
+struct Dim {
+  static constexpr int64_t absent = -1;
+  int64_t size = 1;
+  int64_t lhs = absent;
+  int64_t rhs = absent;
+  int64_t out = absent;
+
+  bool operator==(const Dim &) const = default;
+  auto operator<=>(const Dim &) const = default;
+};
+
+using Shape = std::vector<Dim>;
+
+/// A shape made ready; of the contractor that prepared it.
+class Prepared;
+
+/// The contractions of one device. Used by one thread at a time; after
+/// `prepare` nothing allocates but what the library does inside.
+class Contractor {
+public:
+  Contractor();
+  ~Contractor();
+  Contractor(Contractor &&) noexcept;
+  Contractor &operator=(Contractor &&) = delete;
+
+  /// Equal shapes give the same object. Lives as long as the contractor.
+  const Prepared *prepare(const Shape &shape);
+  void execute(const Prepared *prepared, const float *lhs, const float *rhs,
+               float *out);
+
+  /// How a shape is executed, for tests and benchmarks: `loops`, `matmul
+  /// brg:avx512_core`, with what is packed.
+  static const char *describe(const Prepared *prepared);
+
+  /// Must be called once by each thread that prepares or executes: makes the
+  /// library run in that thread alone.
+  static void enterThread();
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
+
+} // namespace cleave::contraction
+
+#endif // CLEAVE_RUNTIME_CONTRACTION_CONTRACTION_H
