@@ -12,6 +12,7 @@
 
 #include "dialects/clv/Clv.h"
 #include "llvm/ADT/Hashing.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include <cmath>
 #include <optional>
 #include <unordered_map>

@@ -210,7 +210,10 @@ public:
   void set(Value value, Tensor tensor) {
     values[value] = std::make_shared<const Tensor>(std::move(tensor));
   }
-  void alias(Value value, Value of) { values[value] = values.at(of); }
+  void alias(Value value, Value of) {
+    std::shared_ptr<const Tensor> tensor = values.at(of);
+    values[value] = std::move(tensor);
+  }
   const Tensor &get(Value value) const { return *values.at(value); }
 
   llvm::Error run(Block &block);
