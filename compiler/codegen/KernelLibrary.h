@@ -1,0 +1,64 @@
+//===- KernelLibrary.h - All kernels of a plan set --------------*- C++ -*-===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kernels are functions of explicit loops (scf, arith, math, vector, and loads
+// and stores of the llvm dialect). Equal ones are kept once, whatever plan or
+// layer they come from. `finish` lowers all of them together and links a shared
+// object, in process.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_COMPILER_CODEGEN_KERNELLIBRARY_H
+#define CLEAVE_COMPILER_CODEGEN_KERNELLIBRARY_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Error.h"
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cleave::codegen {
+
+struct TargetOptions {
+  /// False: x86-64-v3 (AVX2 and FMA), for plan files that travel.
+  bool native = true;
+};
+
+class KernelLibrary {
+public:
+  KernelLibrary(mlir::MLIRContext &context, TargetOptions options = {});
+
+  /// A new function with the kernels' signature and an empty entry block.
+  mlir::OwningOpRef<mlir::func::FuncOp> create();
+  /// Takes the function and returns its symbol; an equal one is reused. `hint`
+  /// becomes part of a new symbol's name.
+  unsigned add(mlir::OwningOpRef<mlir::func::FuncOp> function,
+               llvm::StringRef hint);
+
+  /// The names of the symbols, by number.
+  const std::vector<std::string> &symbols() const { return names; }
+  /// The kernels as they were added: loops over vectors.
+  mlir::ModuleOp getModule() { return *module; }
+  /// What the processor must have, as in /proc/cpuinfo.
+  std::vector<std::string> targetFeatures() const;
+
+  /// The kernels as one shared object. At most once; getModule() is then in the
+  /// LLVM dialect. Empty if there are no kernels.
+  llvm::Expected<std::vector<uint8_t>> finish();
+
+private:
+  mlir::MLIRContext &context;
+  TargetOptions options;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::vector<std::string> names;
+  llvm::StringMap<unsigned> known; ///< by text
+};
+
+} // namespace cleave::codegen
+
+#endif // CLEAVE_COMPILER_CODEGEN_KERNELLIBRARY_H
