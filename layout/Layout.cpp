@@ -96,8 +96,8 @@ std::string Mesh::describe(const std::vector<AtomId> &ids) const {
         best = &axis;
       }
     }
-    text += (text.empty() ? "" : " * ") + (best ? best->name
-                                                : atoms[ids[at]].name);
+    text +=
+        (text.empty() ? "" : " * ") + (best ? best->name : atoms[ids[at]].name);
     at += best ? best->atoms.size() : 1;
   }
   return text;
@@ -106,8 +106,8 @@ std::string Mesh::describe(const std::vector<AtomId> &ids) const {
 Piece splitRule(int64_t size, int64_t count, int64_t index, int64_t unit) {
   int64_t units = ceilDiv(size, unit);
   auto cut = [&](int64_t i) {
-    return std::min(size, ceilDiv(static_cast<__int128>(i) * units, count) *
-                              unit);
+    return std::min(size,
+                    ceilDiv(static_cast<__int128>(i) * units, count) * unit);
   };
   return {cut(index), cut(index + 1)};
 }
@@ -125,10 +125,9 @@ bool Layout::uses(AtomId atom) const {
   auto holds = [&](const std::vector<AtomId> &ids) {
     return std::find(ids.begin(), ids.end(), atom) != ids.end();
   };
-  return holds(partial) || std::any_of(dims.begin(), dims.end(),
-                                       [&](const Split &split) {
-                                         return holds(split.atoms);
-                                       });
+  return holds(partial) ||
+         std::any_of(dims.begin(), dims.end(),
+                     [&](const Split &split) { return holds(split.atoms); });
 }
 
 bool isContiguous(const Split &split) {
@@ -180,9 +179,8 @@ std::string describe(const Layout &layout,
   }
   if (layout.isPartial()) {
     const char *kinds[] = {"sum", "max", "min"};
-    text += std::string("; ") +
-            kinds[static_cast<size_t>(layout.reduction)] + " over " +
-            mesh.describe(layout.partial);
+    text += std::string("; ") + kinds[static_cast<size_t>(layout.reduction)] +
+            " over " + mesh.describe(layout.partial);
   }
   return text + "]";
 }

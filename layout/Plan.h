@@ -194,6 +194,11 @@ struct Resolved {
   std::vector<int> governing;
   /// Pairs (also statement, later plain statement that discards it).
   std::vector<std::pair<int, int>> discarded;
+  /// An atom of which a product's factor would take a major part only, and the
+  /// size of that part: lang/plan cuts the atom there and resolves again.
+  bool wantsCut = false;
+  AtomId wantedAtom = 0;
+  int64_t wantedSize = 1;
 };
 
 /// The layout that `plan` gives `value`.

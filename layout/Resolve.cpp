@@ -33,7 +33,7 @@
 #include "layout/Plan.h"
 
 #include <algorithm>
-#include <map>
+#include <numeric>
 
 namespace cleave::layout {
 namespace {
@@ -58,7 +58,8 @@ private:
     int statement;
     int alternative;
     std::vector<AtomId> atoms;
-    std::string why; ///< where it is not the first alternative
+    std::string why;  ///< where it is not the first alternative
+    std::string note; ///< where the coordinates outnumber the pieces
   };
   struct DimState {
     std::string name;
@@ -94,7 +95,9 @@ private:
   std::vector<AtomId> atomsOf(const Alternative &alternative) const;
   bool areFree(const std::vector<AtomId> &atoms, std::string &why, int &holder);
   void give(DimState &dim, int statement, int alternative,
-            std::vector<AtomId> atoms, const std::string &why);
+            std::vector<AtomId> atoms, const std::string &why,
+            const std::string &note = "");
+  std::string extentNote(const DimState &dim, const Split &split) const;
   void fail(int statement, const std::string &why, int holder);
   std::string subject() const;
   void addGoverning(int statement);
@@ -380,11 +383,19 @@ bool Resolver::tryDims(
     if (shard.dims.size() == 1 || size >= restSize()) {
       next = atoms.size();
     } else {
-      for (int64_t count = 1; next < atoms.size(); ++next) {
-        count *= mesh.atoms[atoms[next]].size;
-        if (size % count != 0) {
+      int64_t rest = size; // what of the factor is not yet cut
+      for (; next < atoms.size(); ++next) {
+        int64_t atom = mesh.atoms[atoms[next]].size;
+        int64_t common = std::gcd(atom, rest);
+        if (common != atom) {
+          if (common > 1 && !result.wantsCut) {
+            result.wantsCut = true;
+            result.wantedAtom = atoms[next];
+            result.wantedSize = common;
+          }
           break;
         }
+        rest /= common;
       }
     }
     std::vector<AtomId> share(atoms.begin() + first, atoms.begin() + next);
@@ -410,11 +421,24 @@ bool Resolver::tryDims(
 }
 
 void Resolver::give(DimState &dim, int statement, int alternative,
-                    std::vector<AtomId> atoms, const std::string &why) {
+                    std::vector<AtomId> atoms, const std::string &why,
+                    const std::string &note) {
   for (AtomId atom : atoms) {
     takenBy[atom] = statement;
   }
-  dim.parts.push_back({statement, alternative, std::move(atoms), why});
+  dim.parts.push_back({statement, alternative, std::move(atoms), why, note});
+}
+
+/// What a reader would not expect of the pieces: that they differ in size.
+std::string Resolver::extentNote(const DimState &dim,
+                                 const Split &split) const {
+  int64_t count = mesh.sizeOf(split.atoms);
+  if (dim.size % count == 0) {
+    return "";
+  }
+  return "; " + std::to_string(dim.size) + " over " + std::to_string(count) +
+         " in pieces of " + std::to_string(dim.size / count) + " and " +
+         std::to_string(ceilDiv(dim.size, count));
 }
 
 void Resolver::claim(int statement) {
@@ -427,9 +451,20 @@ void Resolver::claim(int statement) {
     std::vector<AtomId> atoms = atomsOf(shard.alternatives[i]);
     std::vector<std::pair<DimState *, std::vector<AtomId>>> given;
     if (areFree(atoms, why, holder) && tryDims(statement, atoms, given, why)) {
+      int64_t used = 1;
       for (auto &[dim, share] : given) {
-        give(*dim, statement, static_cast<int>(i), std::move(share),
-             passedOver);
+        used *= mesh.sizeOf(share);
+      }
+      std::string note;
+      if (int64_t all = mesh.sizeOf(atoms); used < all) {
+        note = "; " + std::to_string(used) + " pieces on the " +
+               std::to_string(all) + " coordinates of `" +
+               mesh.describe(atoms) + "`, so " + std::to_string(all / used) +
+               " hold each";
+      }
+      for (auto &[dim, share] : given) {
+        give(*dim, statement, static_cast<int>(i), std::move(share), passedOver,
+             note);
       }
       return;
     }
@@ -543,6 +578,7 @@ void Resolver::finish() {
         choice.sentence += std::string(" (its ") + ordinal(last->alternative) +
                            " choice: " + last->why + ")";
       }
+      choice.sentence += extentNote(dim, split) + last->note;
     } else {
       choice.sentence = "nothing names `" + dim.name + "`: whole";
     }

@@ -717,4 +717,27 @@ TEST(Published, easyLM) { // X1
             "[batch: dp * fsdp, embed]");
 }
 
+TEST(Resolve, explainsUnevenPiecesAndReplicas) {
+  Builder b = pax();
+  Resolved table =
+      resolve(b.plan, b.value(Role::Params, "table", {"vocab", "embed"}));
+  EXPECT_EQ(table.choices[0].sentence,
+            "`shard vocab on mdl` at a.clv:4; 51200 over 24 in pieces of 2133 "
+            "and 2134");
+  Builder pairs = heads(8, 16, {16});
+  Resolved wk = resolve(
+      pairs.plan, pairs.value(Role::Params, "wk", {"embed", "kv", "key"}));
+  // One atom of 16 cannot be cut here; who made the mesh is told where.
+  EXPECT_TRUE(wk.wantsCut);
+  EXPECT_EQ(wk.wantedAtom, 1u);
+  EXPECT_EQ(wk.wantedSize, 8);
+  pairs = heads(8, 16, {8, 2});
+  wk = resolve(pairs.plan,
+               pairs.value(Role::Params, "wk", {"embed", "kv", "key"}));
+  EXPECT_FALSE(wk.wantsCut);
+  EXPECT_EQ(wk.choices[1].sentence,
+            "`shard kv on tensor` at a.clv:1; 8 pieces on the 16 coordinates "
+            "of `tensor`, so 2 hold each");
+}
+
 } // namespace
