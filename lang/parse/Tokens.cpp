@@ -90,6 +90,7 @@ private:
     return text.substr(begin, end - begin);
   }
   void reportBad(uint32_t begin, uint32_t end);
+  uint32_t skipForeign(const Raw &bad);
   void checkEscapes(const Raw &string);
   void checkNumbers();
   void joinUnits();
@@ -133,6 +134,11 @@ std::vector<Raw> Reader::read() {
     if (next.begin < skipTo) {
       continue;
     }
+    if (next.type == P::BAD &&
+        (text[next.begin] == '\'' || text[next.begin] == '#')) {
+      skipTo = skipForeign(next);
+      continue;
+    }
     if (next.type == P::BAD) {
       if (badEnd != next.begin) {
         flushBad();
@@ -169,6 +175,20 @@ std::vector<Raw> Reader::read() {
   checkNumbers();
   joinUnits();
   return std::move(raw);
+}
+
+// A string in `'` or a comment after `#`: reports the first character, and
+// gives the offset behind the whole. The string becomes one of ours.
+uint32_t Reader::skipForeign(const Raw &bad) {
+  reportBad(bad.begin, bad.end);
+  size_t line = std::min(text.find('\n', bad.begin), text.size());
+  if (text[bad.begin] == '#') {
+    return line;
+  }
+  size_t close = text.find('\'', bad.end);
+  size_t end = close < line ? close + 1 : bad.end;
+  raw.push_back({P::STRING, bad.begin, static_cast<uint32_t>(end)});
+  return end;
 }
 
 void Reader::reportBad(uint32_t begin, uint32_t end) {
