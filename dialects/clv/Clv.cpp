@@ -7,10 +7,10 @@
 
 #include "dialects/clv/Clv.h"
 
+#include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include "mlir/IR/DialectImplementation.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -166,8 +166,7 @@ ScopeAttr clv::scopeOfValue(Value value) {
     return scopeOf(op);
   }
   auto argument = cast<BlockArgument>(value);
-  auto repeat =
-      dyn_cast_or_null<RepeatOp>(argument.getOwner()->getParentOp());
+  auto repeat = dyn_cast_or_null<RepeatOp>(argument.getOwner()->getParentOp());
   if (!repeat) {
     return {};
   }

@@ -473,7 +473,7 @@ LogicalResult RepeatOp::verify() {
   if (!index || index.getRank() != 0 || !index.getElementType().isInteger(32)) {
     return emitOpError("body's first argument must be an i32 scalar");
   }
-  auto yield = dyn_cast<YieldOp>(getYield());
+  auto yield = dyn_cast<YieldOp>(getBlock()->back());
   if (!yield) {
     return emitOpError("body must end in `clv.yield`");
   }

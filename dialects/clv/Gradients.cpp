@@ -148,8 +148,8 @@ static LogicalResult elementwiseGradient(OpBuilder &builder, Operation *op,
   case Elementwise::Log:
     gradients.assign({b.div(g, x)});
     return success();
-  case Elementwise::Relu:
-    gradients.assign({b.where(b.apply(Elementwise::Less, {b.zero(x), x}), g)});
+  case Elementwise::Relu: // positive where the result is
+    gradients.assign({b.where(b.apply(Elementwise::Less, {b.zero(y), y}), g)});
     return success();
   case Elementwise::Abs: {
     Value up = b.apply(Elementwise::Less, {b.zero(x), x});
