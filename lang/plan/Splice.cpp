@@ -235,9 +235,12 @@ bool Splicer::bind(const std::vector<Param> &params,
     } else if (param.defaultValue) {
       ok &= bindOne(param, *param.defaultValue, scope, scope, to);
     } else {
-      to.error(Diag::BadUseArgument, at,
-               what + " needs a value for `" + param.name.text + "`")
-          .note(param.range, "declared here, without a default");
+      // Unless a misspelt argument is the one that is missing.
+      if (ok) {
+        to.error(Diag::BadUseArgument, at,
+                 what + " needs a value for `" + param.name.text + "`")
+            .note(param.range, "declared here, without a default");
+      }
       ok = false;
     }
   }
@@ -577,7 +580,7 @@ void Splicer::visitExpect(const ExpectStmt &stmt,
                  later ? "`per chunk` is not built yet"
                        : "`" + loop.text + "` is no loop of `" + facts.model +
                              "`")
-          .help(later ? "" : "write `per step`, or `per` and a repeat's dim");
+          .help("write `per step`, or `per` and a repeat's dim");
       ok = false;
     }
   }

@@ -1,0 +1,38 @@
+// Contracts: whether the `expect`s of a plan hold.
+//
+// Counts are logical collectives per optimizer step, before bucketing. `per
+// layer` divides by the iterations of that repeat, `per micro` by one. A
+// collective over several axes counts for each axis it runs on; over axes of
+// size one there is none. Bytes are those that the busiest device sends in a
+// step. `local(PATH)` is the largest piece of one iteration, without the dim of
+// the repeat; `memory(SELECTION)` is what the busiest device stores.
+#pragma once
+
+#include "lang/plan/Elaborate.h"
+
+namespace cleave::plan {
+
+struct ExpectFacts {
+  const ModelFacts *model = nullptr;
+  // What partitioning found for the entry `train`. Null: contracts about
+  // collectives are noted as not checked.
+  const layout::ProgramRecord *train = nullptr;
+};
+
+// Reports each contract that does not hold, with what was found and the chain
+// that led there. False after an error.
+bool checkExpectations(const layout::Plan &plan,
+                       const std::vector<Expectation> &expectations,
+                       const ExpectFacts &facts, DiagnosticEngine &diags);
+
+// Bytes that the busiest device stores of what `selection` holds: parameters,
+// gradients and optimizer leaves.
+int64_t storedBytes(const layout::Plan &plan, const ModelFacts &facts,
+                    const layout::Selection &selection);
+
+// The collectives that a contract of form No, Count or Bytes speaks of.
+std::vector<const layout::CollectiveRecord *>
+matchingCollectives(const ast::Comm &comm, const Expectation &expectation,
+                    const layout::ProgramRecord &train);
+
+} // namespace cleave::plan
