@@ -10,10 +10,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/differentiate/Activity.h"
 #include "compiler/differentiate/Differentiate.h"
+#include "compiler/differentiate/Resolver.h"
 
 #include "dialects/clv/Clv.h"
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -84,175 +85,6 @@ Value conform(Build &build, Value gradient, Value like) {
 
 /// The gradients found so far of forward values, as parts yet to be summed.
 using Parts = llvm::MapVector<Value, SmallVector<Value, 2>>;
-
-//===----------------------------------------------------------------------===//
-// Which values depend on parameters
-//===----------------------------------------------------------------------===//
-
-class Activity {
-public:
-  void add(Value value) { active.insert(value); }
-  bool has(Value value) const { return active.contains(value); }
-
-  void visit(Block &block) {
-    for (Operation &op : block) {
-      if (auto repeat = dyn_cast<RepeatOp>(op)) {
-        visit(repeat);
-      } else if (!isa<StopGradientOp>(op) &&
-                 llvm::any_of(op.getOperands(),
-                              [&](Value v) { return has(v); })) {
-        for (Value result : op.getResults()) {
-          if (isFloat(result)) {
-            add(result);
-          }
-        }
-      }
-    }
-  }
-
-private:
-  void visit(RepeatOp repeat) {
-    for (auto [operand, argument] :
-         llvm::zip(repeat.getStacked(), repeat.getStackedArguments())) {
-      if (has(operand)) {
-        add(argument);
-      }
-    }
-    // Until no carried value becomes active through the loop.
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (auto [i, argument] : llvm::enumerate(repeat.getCarriedArguments())) {
-        if (!has(argument) && (has(repeat.getCarried()[i]) ||
-                               has(repeat.getYield()->getOperand(i)))) {
-          add(argument);
-          changed = true;
-        }
-      }
-      visit(*repeat.getBlock());
-      for (auto [i, argument] : llvm::enumerate(repeat.getCarriedArguments())) {
-        changed |= !has(argument) && has(repeat.getYield()->getOperand(i));
-      }
-    }
-    for (auto [yielded, result] :
-         llvm::zip(repeat.getYield()->getOperands(), repeat.getResults())) {
-      if (has(yielded)) {
-        add(result);
-      }
-    }
-    for (auto [argument, result] :
-         llvm::zip(repeat.getCarriedArguments(), repeat.getCarriedResults())) {
-      if (has(argument)) {
-        add(result);
-      }
-    }
-  }
-
-  llvm::DenseSet<Value> active;
-};
-
-//===----------------------------------------------------------------------===//
-// Saved or recomputed
-//===----------------------------------------------------------------------===//
-
-/// Replaces what a backward block reads of its forward block.
-class Resolver {
-public:
-  /// `isForward`: whether a value belongs to the forward block. `save`: a
-  /// stand-in for a value that is not recomputed.
-  Resolver(llvm::function_ref<bool(Value)> isForward,
-           llvm::function_ref<Value(Value)> save, bool outerIsFree)
-      : isForward(isForward), save(save), outerIsFree(outerIsFree) {}
-
-  void run(llvm::iterator_range<Block::iterator> ops) {
-    for (Operation &op : llvm::make_early_inc_range(ops)) {
-      op.walk([&](Operation *user) {
-        for (OpOperand &operand : user->getOpOperands()) {
-          if (isForward(operand.get())) {
-            operand.set(resolve(operand.get(), &op));
-          }
-        }
-      });
-    }
-  }
-
-private:
-  Value resolve(Value value, Operation *before) {
-    if (Value known = done.lookup(value)) {
-      return known;
-    }
-    Value result;
-    if (Operation *op = value.getDefiningOp(); op && isRecomputed(op)) {
-      OpBuilder builder(before);
-      IRMapping map;
-      for (Value operand : op->getOperands()) {
-        if (isForward(operand)) {
-          map.map(operand, resolve(operand, before));
-        }
-      }
-      Operation *copy = builder.clone(*op, map);
-      if (ScopeAttr scope = scopeOf(op)) {
-        setScope(copy, ScopeAttr::get(scope.getContext(), scope.getRole(),
-                                      Phase::Backward, scope.getPath(),
-                                      scope.getLabel(), scope.getReader()));
-      }
-      result = copy->getResult(0);
-    } else {
-      result = save(value);
-    }
-    done[value] = result;
-    return result;
-  }
-
-  bool isRecomputed(Operation *op) {
-    if (auto edge = dyn_cast<EdgeOp>(op); edge && !entersRegion(edge)) {
-      return isFree(edge.getResult(), 0);
-    }
-    return isa<ConstantOp, IndexOp, RandomOp, WeightOp, BroadcastOp, RenameOp,
-               EdgeOp, StopGradientOp>(op) ||
-           isFree(op->getResult(0), 0);
-  }
-
-  /// Whether the result is the value inside the region, not the one outside.
-  static bool entersRegion(EdgeOp edge) {
-    ScopeAttr scope = scopeOf(edge);
-    return scope && scope.getPath().starts_with(edge.getInner());
-  }
-
-  /// Whether elementwise operations alone make `value` from values that cost
-  /// nothing to keep.
-  bool isFree(Value value, unsigned depth) {
-    Operation *op = value.getDefiningOp();
-    if (!isForward(value)) {
-      return outerIsFree;
-    }
-    if (!op) {
-      auto repeat = dyn_cast<RepeatOp>(value.getParentBlock()->getParentOp());
-      // The index, slices of what is there anyway; inputs of a function.
-      return !repeat ||
-             !llvm::is_contained(repeat.getCarriedArguments(), value);
-    }
-    if (isa<ConstantOp, IndexOp, RandomOp, WeightOp>(op)) {
-      return true;
-    }
-    auto found = free.find(value);
-    if (found != free.end()) {
-      return found->second;
-    }
-    bool result =
-        depth < 64 &&
-        isa<ElementwiseInterface, BroadcastOp, RenameOp, EdgeOp>(op) &&
-        llvm::all_of(
-            op->getOperands(), [&](Value v) { return isFree(v, depth + 1); });
-    free[value] = result;
-    return result;
-  }
-
-  llvm::function_ref<bool(Value)> isForward;
-  llvm::function_ref<Value(Value)> save;
-  bool outerIsFree;
-  llvm::DenseMap<Value, Value> done;
-  llvm::DenseMap<Value, bool> free;
-};
 
 /// Removes operations of a block that nothing uses, last first.
 void removeDead(Block &block) {

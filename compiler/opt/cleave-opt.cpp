@@ -7,13 +7,15 @@
 
 #include "compiler/differentiate/Differentiate.h"
 #include "dialects/clv/Clv.h"
+#include "dialects/spmd/Spmd.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<cleave::clv::ClvDialect, mlir::func::FuncDialect>();
+  registry.insert<cleave::clv::ClvDialect, cleave::spmd::SpmdDialect,
+                  mlir::func::FuncDialect>();
   cleave::registerDifferentiatePasses();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();

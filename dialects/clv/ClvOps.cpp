@@ -1,4 +1,4 @@
-//===- ClvOps.cpp - Verifiers, cost and syntax of operations --------------===//
+//===- ClvOps.cpp - Verifiers of operations -------------------------------===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -13,7 +13,6 @@
 #include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -49,8 +48,9 @@ static bool sameSet(ArrayRef<StringRef> a, ArrayRef<StringRef> b) {
   return a.size() == b.size() && without(a, b).empty();
 }
 
-/// Every tensor names its dims, and a name has one size.
-static LogicalResult verifyDims(Operation *op) {
+/// Every tensor names its dims, and a name has one size, unless values of
+/// several local layouts may meet (in a repeat).
+static LogicalResult verifyDims(Operation *op, bool sizesAgree = true) {
   llvm::StringMap<int64_t> sizes;
   auto check = [&](Value value) -> LogicalResult {
     auto type = cast<RankedTensorType>(value.getType());
@@ -61,7 +61,7 @@ static LogicalResult verifyDims(Operation *op) {
     }
     for (auto [name, size] : llvm::zip(dims, type.getShape())) {
       auto [entry, added] = sizes.try_emplace(name, size);
-      if (!added && entry->second != size) {
+      if (sizesAgree && !added && entry->second != size) {
         return op->emitOpError("has dim `")
                << name << "` with size " << entry->second << " and with size "
                << size;
@@ -456,7 +456,11 @@ static bool isSliceOf(Type slice, Type stack, StringRef dim, int64_t count) {
 }
 
 LogicalResult RepeatOp::verify() {
-  if (failed(verifyDims(*this))) {
+  bool isLocal = llvm::any_of((*this)->getOperandTypes(), [](Type type) {
+    Attribute encoding = cast<RankedTensorType>(type).getEncoding();
+    return encoding && !isa<DimsAttr>(encoding);
+  });
+  if (failed(verifyDims(*this, /*sizesAgree=*/!isLocal))) {
     return failure();
   }
   size_t carried = getCarried().size(), stacked = getStacked().size();
@@ -511,132 +515,4 @@ LogicalResult RepeatOp::verify() {
     }
   }
   return success();
-}
-
-// clv.repeat %i of "layer" from 0 count 2 reverse
-//     carried(%x = %x0 : type) stacked(%w = %ws : type slice type)
-//     -> (types) attributes {...} { body }
-ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &result) {
-  using Unresolved = OpAsmParser::UnresolvedOperand;
-  Builder &builder = parser.getBuilder();
-  SmallVector<OpAsmParser::Argument> arguments(1);
-  StringAttr dim;
-  int64_t first = 0, count = 0;
-  if (parser.parseArgument(arguments[0]) || parser.parseKeyword("of") ||
-      parser.parseAttribute(dim) || parser.parseKeyword("from") ||
-      parser.parseInteger(first) || parser.parseKeyword("count") ||
-      parser.parseInteger(count)) {
-    return failure();
-  }
-  arguments[0].type = RankedTensorType::get({}, builder.getI32Type());
-  result.addAttribute("dim", dim);
-  result.addAttribute("first", builder.getI64IntegerAttr(first));
-  result.addAttribute("count", builder.getI64IntegerAttr(count));
-  if (succeeded(parser.parseOptionalKeyword("reverse"))) {
-    result.addAttribute("reverse", builder.getUnitAttr());
-  }
-  int32_t segments[2] = {0, 0};
-  auto parseList = [&](bool stacked) -> ParseResult {
-    SmallVector<Unresolved> operands;
-    SmallVector<Type> types;
-    SMLoc where = parser.getCurrentLocation();
-    auto parseOne = [&]() -> ParseResult {
-      auto &argument = arguments.emplace_back();
-      if (parser.parseArgument(argument) || parser.parseEqual() ||
-          parser.parseOperand(operands.emplace_back()) ||
-          parser.parseColonType(types.emplace_back())) {
-        return failure();
-      }
-      if (stacked) {
-        return failure(parser.parseKeyword("slice") ||
-                       parser.parseType(argument.type));
-      }
-      argument.type = types.back();
-      return success();
-    };
-    segments[stacked ? 1 : 0] = 0;
-    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseOne) ||
-        parser.resolveOperands(operands, types, where, result.operands)) {
-      return failure();
-    }
-    segments[stacked ? 1 : 0] = static_cast<int32_t>(operands.size());
-    return success();
-  };
-  if (succeeded(parser.parseOptionalKeyword("carried")) && parseList(false)) {
-    return failure();
-  }
-  if (succeeded(parser.parseOptionalKeyword("stacked")) && parseList(true)) {
-    return failure();
-  }
-  result.getOrAddProperties<Properties>().operandSegmentSizes = {segments[0],
-                                                                 segments[1]};
-  return failure(parser.parseOptionalArrowTypeList(result.types) ||
-                 parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
-                 parser.parseRegion(*result.addRegion(), arguments));
-}
-
-void RepeatOp::print(OpAsmPrinter &printer) {
-  printer << ' ';
-  printer.printRegionArgument(getIndex(), {}, /*omitType=*/true);
-  printer << " of " << getDimAttr() << " from "
-          << static_cast<int64_t>(getFirst()) << " count "
-          << static_cast<int64_t>(getCount());
-  if (getReverse()) {
-    printer << " reverse";
-  }
-  if (!getCarried().empty()) {
-    printer << " carried(";
-    llvm::interleaveComma(llvm::zip(getCarriedArguments(), getCarried()),
-                          printer, [&](auto pair) {
-                            auto [argument, operand] = pair;
-                            printer << argument << " = " << operand << " : "
-                                    << operand.getType();
-                          });
-    printer << ')';
-  }
-  if (!getStacked().empty()) {
-    printer << " stacked(";
-    llvm::interleaveComma(llvm::zip(getStackedArguments(), getStacked()),
-                          printer, [&](auto pair) {
-                            auto [argument, operand] = pair;
-                            printer << argument << " = " << operand << " : "
-                                    << operand.getType() << " slice "
-                                    << argument.getType();
-                          });
-    printer << ')';
-  }
-  printer.printOptionalArrowTypeList(getResultTypes());
-  printer.printOptionalAttrDictWithKeyword(
-      (*this)->getAttrs(),
-      {"dim", "first", "count", "reverse", "operandSegmentSizes"});
-  printer << ' ';
-  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
-}
-
-//===----------------------------------------------------------------------===//
-// Cost
-//===----------------------------------------------------------------------===//
-
-static int64_t elementsOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
-}
-
-int64_t clv::flopsOf(Operation *op) {
-  return TypeSwitch<Operation *, int64_t>(op)
-      .Case<DotOp>([](DotOp dot) {
-        int64_t contracted = 1;
-        for (StringRef name : namesIn(dot.getOver())) {
-          contracted *= sizeOf(dot.getLhs().getType(), name);
-        }
-        return 2 * contracted * elementsOf(dot.getResult());
-      })
-      .Case<ReduceOp, ExtremeOp, ScatterAddOp>(
-          [](auto op) { return elementsOf(op->getOperand(0)); })
-      // max, subtract, exp, sum, and a division or an addition
-      .Case<SoftmaxOp, LogsumexpOp>(
-          [](auto op) { return 5 * elementsOf(op->getOperand(0)); })
-      .Case<ConstantOp, BroadcastOp, IndexOp, LookupOp, RenameOp, SliceOp,
-            PadOp, EdgeOp, WeightOp, GradientOp, StopGradientOp>(
-          [](auto) { return 0; })
-      .Default([](Operation *op) { return elementsOf(op->getResult(0)); });
 }
