@@ -186,7 +186,9 @@ static Status verifyLayout(const LayoutT &layout, const LeafT &leaf,
       return Status::error(
           "it resides on a part of the mesh that is not there");
     }
+    used.push_back(part->atom);
   }
+  CLEAVE_TRY(verifyAtoms(used, mesh).in("where it resides"));
   return Status();
 }
 

@@ -1,0 +1,44 @@
+//===- CpuDevice.cpp - A thread as a device -------------------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/device/CpuDevice.h"
+
+#include <cstring>
+#include <sys/mman.h>
+
+namespace cleave::device {
+
+static void unmap(char *base, size_t size) { ::munmap(base, size); }
+
+Result<Memory> allocateHost(size_t bytes) {
+  // Never empty, so that every block has an address.
+  size_t size = (bytes + 4096) / 4096 * 4096;
+  void *base = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) {
+    return Status::error("cannot allocate " + std::to_string(size) +
+                         " bytes of memory");
+  }
+  if (size >= (size_t(4) << 20)) {
+    ::madvise(base, size, MADV_HUGEPAGE);
+  }
+  return Memory(static_cast<char *>(base), size, unmap);
+}
+
+void CpuDevice::enterThread() { contraction::Contractor::enterThread(); }
+
+Result<Memory> CpuDevice::allocate(size_t bytes) { return allocateHost(bytes); }
+
+Result<Kernel> CpuDevice::findKernel(const std::string &symbol) {
+  return image->find(symbol);
+}
+
+void CpuDevice::fillZero(void *target, size_t bytes) {
+  std::memset(target, 0, bytes);
+}
+
+} // namespace cleave::device

@@ -1,0 +1,100 @@
+//===- DeviceProgram.cpp - A program as one device runs it ----------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/executor/DeviceProgram.h"
+
+namespace cleave::executor {
+
+void DeviceProgram::call(const KernelCall &kernel) {
+  for (uint32_t i = kernel.patches; i < kernel.patchesEnd; ++i) {
+    const Patch &patch = patches[i];
+    int64_t iteration = iterations[patch.depth];
+    if (patch.base) {
+      pointers[patch.slot] = patch.base + iteration * patch.stride;
+    } else {
+      integers[patch.slot] = iteration;
+    }
+  }
+  device->launch(kernel.function, pointers.data() + kernel.pointers,
+                 integers.data() + kernel.integers);
+}
+
+/// All but loops.
+Status DeviceProgram::execute(const Operation &operation) {
+  switch (operation.kind) {
+  case Operation::Kernel:
+    call(kernels[operation.index]);
+    break;
+  case Operation::Contraction: {
+    const ContractionCall &call = contractions[operation.index];
+    device->contract(call.prepared, at(call.lhs), at(call.rhs), at(call.out));
+    break;
+  }
+  case Operation::Fill: {
+    const FillCall &call = fills[operation.index];
+    device->fillZero(at(call.target), call.bytes);
+    break;
+  }
+  case Operation::Move: {
+    const MoveCall &call = moves[operation.index];
+    transport::Tensors tensors{at(call.source), at(call.target)};
+    transport::runTask(call.task, &tensors);
+    break;
+  }
+  case Operation::Start: {
+    const CollectiveCall &call = collectives[operation.index];
+    transport->start(call.channel, at(call.source), at(call.target));
+    break;
+  }
+  case Operation::Wait:
+    return transport->wait(collectives[operation.index].channel);
+  case Operation::LoopBegin:
+  case Operation::LoopEnd:
+    break;
+  }
+  return Status();
+}
+
+static EventKind kindOf(uint8_t operation) {
+  // The first kinds of operations are those of events, in order.
+  return static_cast<EventKind>(operation);
+}
+
+Status DeviceProgram::run(EventList *events) {
+  for (uint32_t at = 0; at < code.size();) {
+    const Operation &operation = code[at];
+    if (operation.kind == Operation::LoopBegin) {
+      LoopCall &loop = loops[operation.index];
+      loop.done = 0;
+      iterations[loop.depth] =
+          loop.reverse ? loop.first + loop.count - 1 : loop.first;
+      at = loop.count > 0 ? at + 1 : loop.end + 1;
+      continue;
+    }
+    if (operation.kind == Operation::LoopEnd) {
+      LoopCall &loop = loops[operation.index];
+      if (++loop.done < loop.count) {
+        iterations[loop.depth] += loop.reverse ? -1 : 1;
+        at = loop.begin + 1;
+      } else {
+        ++at;
+      }
+      continue;
+    }
+    uint64_t begin = events ? traceClock() : 0;
+    CLEAVE_TRY(execute(operation));
+    if (events) {
+      events->push_back(
+          {begin, traceClock(), operation.site, kindOf(operation.kind)});
+    }
+    ++at;
+  }
+  device->synchronise();
+  return Status();
+}
+
+} // namespace cleave::executor

@@ -1,0 +1,147 @@
+//===- DeviceProgram.h - A program as one device runs it ---------*- C++
+//-*-===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// At load a device resolves a program for its coordinate: extents become
+// integers, views become addresses (with a stride where they follow a loop),
+// contractions are prepared, collectives are opened, and nested loops become
+// jumps in one flat list. Running an instruction is then a few loads and a
+// call; a step allocates nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_RUNTIME_EXECUTOR_DEVICEPROGRAM_H
+#define CLEAVE_RUNTIME_EXECUTOR_DEVICEPROGRAM_H
+
+#include "runtime/device/Device.h"
+#include "runtime/executor/Trace.h"
+#include "runtime/format/Verify.h"
+#include "runtime/transport/TransferTask.h"
+#include "runtime/transport/Transport.h"
+
+#include <memory>
+
+namespace cleave::executor {
+
+/// The pieces of every extent of a plan, on every device.
+struct Placement {
+  explicit Placement(const format::PlanT &plan);
+
+  layout::Mesh mesh;
+  std::vector<std::vector<layout::Piece>> pieces; ///< by extent, by device
+
+  /// What `device` holds of a value; `dropped` leading dims left out.
+  transport::Box boxOf(const format::ValueT &value, int64_t device,
+                       size_t dropped = 0) const;
+};
+
+/// An address, `stride` bytes further in each iteration of the loop at `depth`.
+struct Address {
+  char *base = nullptr;
+  int32_t depth = -1;
+  int64_t stride = 0;
+};
+
+/// What a program is resolved against. All outlive the result.
+struct Environment {
+  const format::PlanSetT *set = nullptr;
+  const format::PlanT *plan = nullptr;
+  size_t program = 0; ///< its position in the plan
+  const Placement *placement = nullptr;
+  int64_t deviceNumber = 0;
+  device::Device *device = nullptr;
+  transport::Transport *transport = nullptr;
+  std::vector<char *> values; ///< the base address of each value
+};
+
+class DeviceProgram {
+public:
+  static Result<DeviceProgram> resolve(const Environment &environment);
+
+  /// Runs the program once. Appends to `events` where it is not null.
+  Status run(EventList *events);
+
+  size_t instructions() const { return code.size(); }
+
+private:
+  struct Operation {
+    enum Kind : uint8_t {
+      Kernel,
+      Contraction,
+      Fill,
+      Move,
+      Start,
+      Wait,
+      LoopBegin,
+      LoopEnd
+    } kind;
+    uint32_t site = 0;
+    uint32_t index = 0; ///< into the list of its kind
+  };
+  /// A kernel's arguments lie in `pointers` and `integers`; what follows a
+  /// loop is patched before each call.
+  struct KernelCall {
+    device::Kernel function = nullptr;
+    uint32_t pointers = 0, integers = 0;
+    uint32_t patches = 0, patchesEnd = 0;
+  };
+  struct Patch {
+    uint32_t slot = 0;
+    int32_t depth = 0;
+    char *base = nullptr; ///< null: an integer, the iteration itself
+    int64_t stride = 0;
+  };
+  struct ContractionCall {
+    const contraction::Prepared *prepared = nullptr;
+    Address lhs, rhs, out;
+  };
+  struct FillCall {
+    Address target;
+    size_t bytes = 0;
+  };
+  struct MoveCall {
+    transport::TransferTask task;
+    Address source, target;
+  };
+  struct CollectiveCall {
+    transport::Channel channel = 0;
+    Address source, target;
+  };
+  struct LoopCall {
+    int32_t depth = 0;
+    int64_t first = 0, count = 0;
+    bool reverse = false;
+    uint32_t begin = 0, end = 0; ///< positions of LoopBegin and LoopEnd
+    int64_t done = 0;            ///< iterations finished
+  };
+
+  device::Device *device = nullptr;
+  transport::Transport *transport = nullptr;
+  std::vector<Operation> code;
+  std::vector<KernelCall> kernels;
+  std::vector<Patch> patches;
+  std::vector<void *> pointers;
+  std::vector<int64_t> integers;
+  std::vector<ContractionCall> contractions;
+  std::vector<FillCall> fills;
+  std::vector<MoveCall> moves;
+  std::vector<CollectiveCall> collectives;
+  std::vector<LoopCall> loops;
+  int64_t iterations[format::deepestLoop] = {};
+
+  char *at(const Address &address) const {
+    return address.depth < 0
+               ? address.base
+               : address.base + iterations[address.depth] * address.stride;
+  }
+  void call(const KernelCall &kernel);
+  Status execute(const Operation &operation);
+
+  friend class Resolver;
+};
+
+} // namespace cleave::executor
+
+#endif // CLEAVE_RUNTIME_EXECUTOR_DEVICEPROGRAM_H

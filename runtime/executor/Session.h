@@ -1,0 +1,103 @@
+//===- Session.h - A plan on threads of this process -------------*- C++
+//-*-===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Opens one plan of a plan file: a thread and an arena for each device of its
+// mesh, the state under its layouts, and every program resolved for every
+// device. Used from one thread.
+//
+//   auto session = Session::open(file, "wide", {});
+//   session->state().initialise(seed);
+//   session->train({{"ids", ids}, {"labels", labels}});
+//   float loss = *session->scalar("train", format::OutputKind::Loss);
+//
+// All devices share one arena per device among the programs: outputs of a
+// program are there until the next one runs.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_RUNTIME_EXECUTOR_SESSION_H
+#define CLEAVE_RUNTIME_EXECUTOR_SESSION_H
+
+#include "runtime/executor/Trace.h"
+#include "runtime/format/PlanFile.h"
+#include "runtime/state/State.h"
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cleave::executor {
+
+inline constexpr int64_t mostThreads = 512;
+
+struct SessionOptions {
+  /// For tests: see ThreadHub::setDelay.
+  std::function<void(int64_t device)> transportDelay;
+};
+
+/// The global array of an input of tokens, row major.
+struct Feed {
+  std::string input;
+  std::span<const int32_t> tokens;
+};
+
+class Session {
+public:
+  /// An empty `plan` is the one the set starts with.
+  static Result<std::unique_ptr<Session>>
+  open(std::shared_ptr<const format::PlanFile> file, const std::string &plan,
+       const SessionOptions &options = {});
+  ~Session();
+
+  const format::PlanSetT &set() const;
+  const format::PlanT &plan() const;
+  int64_t devices() const;
+  state::State &state();
+
+  bool hasProgram(const std::string &name) const;
+  /// The program's description; it must be there.
+  const format::ProgramT &program(const std::string &name) const;
+
+  /// Runs a program once. Inputs `Step` and `Seed` come from the state: the
+  /// step is the state's plus one. Refuses feeds that are missing, of another
+  /// size, or with an id that is out of range. After a failure of a device the
+  /// session only returns errors.
+  Status run(const std::string &program, std::span<const Feed> feeds);
+  /// Runs `train` and counts the step in the state. The cursor is the
+  /// caller's.
+  Status train(std::span<const Feed> feeds);
+  Status train(std::initializer_list<Feed> feeds) {
+    return train(std::span(feeds.begin(), feeds.size()));
+  }
+  Status run(const std::string &program, std::initializer_list<Feed> feeds) {
+    return run(program, std::span(feeds.begin(), feeds.size()));
+  }
+
+  /// Of the program that ran last. The first output of the kind (and name).
+  Result<float> scalar(const std::string &program, format::OutputKind kind);
+  Result<std::vector<float>> output(const std::string &program,
+                                    format::OutputKind kind,
+                                    const std::string &name = "");
+
+  /// Makes a run in progress fail, from any thread.
+  void cancel(const Status &reason);
+
+  /// From now on devices note what they do, until `limit` events each.
+  void startTrace(size_t limit = size_t(1) << 20);
+  Status writeTrace(const std::string &path) const;
+  const std::vector<EventList> &events() const;
+
+private:
+  Session();
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation;
+};
+
+} // namespace cleave::executor
+
+#endif // CLEAVE_RUNTIME_EXECUTOR_SESSION_H

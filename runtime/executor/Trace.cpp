@@ -1,0 +1,100 @@
+//===- Trace.cpp - When each device did what ------------------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/executor/Trace.h"
+#include "runtime/format/Convert.h"
+#include "runtime/support/File.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+
+namespace cleave::executor {
+
+uint64_t traceClock() {
+  timespec now;
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return uint64_t(now.tv_sec) * 1000000000u + uint64_t(now.tv_nsec);
+}
+
+static std::string jsonText(const std::string &text) {
+  return nlohmann::json(text).dump(-1, ' ', false,
+                                   nlohmann::json::error_handler_t::replace);
+}
+
+/// `"name":…,"cat":…,"args":{…}` of an event.
+static std::string describe(const format::PlanT &plan, const Event &event) {
+  static const char *const kinds[] = {"kernel", "contraction", "fill", "move",
+                                      "start",  "wait",        "step"};
+  const char *kind = kinds[static_cast<size_t>(event.kind)];
+  std::string category = kind;
+  std::string name = kind, arguments;
+  if (event.kind == EventKind::Step) {
+    name = plan.programs[event.site]->name;
+  } else if (event.kind != EventKind::Fill && event.site < plan.sites.size()) {
+    const format::SiteT &site = *plan.sites[event.site];
+    name = site.name.empty() ? kind : site.name;
+    if (event.kind == EventKind::Start) {
+      name = "start " + name;
+    }
+    arguments = "\"path\":" + jsonText(site.path);
+    if (!site.file.empty()) {
+      arguments +=
+          ",\"source\":" + jsonText(site.file + ":" + std::to_string(site.line));
+    }
+  }
+  if (event.kind == EventKind::Start || event.kind == EventKind::Wait) {
+    category = "collective," + category;
+  }
+  return "\"name\":" + jsonText(name) + ",\"cat\":" + jsonText(category) +
+         ",\"args\":{" + arguments + "}";
+}
+
+std::string traceText(const format::PlanT &plan,
+                      const std::vector<EventList> &devices) {
+  uint64_t origin = UINT64_MAX;
+  for (const EventList &events : devices) {
+    for (const Event &event : events) {
+      origin = std::min(origin, event.begin);
+    }
+  }
+  std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+                     "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,"
+                     "\"args\":{\"name\":" +
+                     jsonText("plan " + plan.name) + "}}";
+  for (size_t device = 0; device < devices.size(); ++device) {
+    std::string row = ",\"pid\":1,\"tid\":" + std::to_string(device);
+    text += ",\n{\"ph\":\"M\",\"name\":\"thread_name\"" + row +
+            ",\"args\":{\"name\":\"device " + std::to_string(device) + "\"}}";
+    text += ",\n{\"ph\":\"M\",\"name\":\"thread_sort_index\"" + row +
+            ",\"args\":{\"sort_index\":" + std::to_string(device) + "}}";
+    for (const Event &event : devices[device]) {
+      char times[96];
+      std::snprintf(times, sizeof(times), ",\"ts\":%.3f,\"dur\":%.3f",
+                    double(event.begin - origin) / 1e3,
+                    double(event.end - event.begin) / 1e3);
+      text +=
+          ",\n{\"ph\":\"X\"" + row + times + "," + describe(plan, event) + "}";
+    }
+  }
+  return text + "\n]}\n";
+}
+
+Status writeTrace(const std::string &path, const format::PlanT &plan,
+                  const std::vector<EventList> &devices) {
+  std::string text = traceText(plan, devices);
+  Result<ReplacedFile> file = ReplacedFile::create(path);
+  if (!file) {
+    return file.status();
+  }
+  CLEAVE_TRY(file->write(text.data(), text.size()));
+  return file->commit();
+}
+
+} // namespace cleave::executor

@@ -1,0 +1,56 @@
+//===- Trace.h - When each device did what -----------------------*- C++
+//-*-===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Each device notes the begin and end of its instructions in a list of its
+// own; `writeTrace` turns all into the JSON that Perfetto and chrome://tracing
+// open: a row for each device, named by sites (Plan.fbs).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_RUNTIME_EXECUTOR_TRACE_H
+#define CLEAVE_RUNTIME_EXECUTOR_TRACE_H
+
+#include "runtime/format/Plan_generated.h"
+#include "runtime/support/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cleave::executor {
+
+enum class EventKind : uint8_t {
+  Kernel,
+  Contraction,
+  Fill,
+  Move,
+  Start, ///< of a collective
+  Wait,  ///< for a collective
+  Step   ///< a whole program; `site` is its position in the plan
+};
+
+/// Times in nanoseconds of a clock that all devices share.
+struct Event {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint32_t site = 0;
+  EventKind kind = EventKind::Kernel;
+};
+
+/// What one device noted.
+using EventList = std::vector<Event>;
+
+uint64_t traceClock();
+
+/// The JSON of one plan's events; `devices[d]` are those of device d.
+std::string traceText(const format::PlanT &plan,
+                      const std::vector<EventList> &devices);
+Status writeTrace(const std::string &path, const format::PlanT &plan,
+                  const std::vector<EventList> &devices);
+
+} // namespace cleave::executor
+
+#endif // CLEAVE_RUNTIME_EXECUTOR_TRACE_H

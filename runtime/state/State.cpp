@@ -1,0 +1,216 @@
+//===- State.cpp - What training keeps between steps ----------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/state/State.h"
+#include "runtime/format/Convert.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+namespace cleave::state {
+
+using transport::Box;
+
+std::string nameOf(const format::LeafT &leaf) {
+  return leaf.state.empty() ? "params/" + leaf.path
+                            : "optimizer/" + leaf.path + "/" + leaf.state;
+}
+
+int64_t elementsOf(const format::LeafT &leaf) {
+  int64_t product = 1;
+  for (int64_t size : leaf.sizes) {
+    product *= size;
+  }
+  return product;
+}
+
+int64_t bytesOf(const format::LeafT &leaf) {
+  return elementsOf(leaf) * format::elementSize(leaf.type);
+}
+
+/// What `device` holds of a leaf of `sizes`; nothing where it does not reside.
+static Box boxOf(const std::vector<int64_t> &sizes,
+                 const layout::Layout &layout, const layout::Mesh &mesh,
+                 int64_t device) {
+  Box box;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    box.dims.push_back(layout::pieceOf(sizes[i], layout.dims[i], mesh, device));
+  }
+  std::vector<int64_t> coordinate = mesh.coordinateOf(device);
+  for (const layout::Residence &part : layout.residence) {
+    int64_t at = coordinate[part.atom];
+    if ((at < part.begin || at >= part.end) && !box.dims.empty()) {
+      box.dims.front() = {0, 0};
+    }
+  }
+  return box;
+}
+
+Result<State> State::create(const format::PlanSetT &set, size_t plan,
+                            std::span<device::Device *const> devices) {
+  const format::PlanT &chosen = *set.plans[plan];
+  layout::Mesh mesh = format::toLayout(*chosen.mesh);
+  assert(mesh.devices() == static_cast<int64_t>(devices.size()));
+  State state;
+  state.plans = &set;
+  std::vector<size_t> bytes(devices.size(), 0);
+  for (size_t i = 0; i < set.leaves.size(); ++i) {
+    const format::LeafT &leaf = *set.leaves[i];
+    layout::Layout layout = format::toLayout(*chosen.layouts[i]);
+    std::vector<Box> &boxes = state.boxes.emplace_back();
+    std::vector<size_t> &offsets = state.offsets.emplace_back();
+    for (size_t device = 0; device < devices.size(); ++device) {
+      boxes.push_back(boxOf(leaf.sizes, layout, mesh, device));
+      offsets.push_back(bytes[device]);
+      size_t size = boxes.back().elements() * format::elementSize(leaf.type);
+      bytes[device] += (size + 63) / 64 * 64;
+    }
+  }
+  for (size_t device = 0; device < devices.size(); ++device) {
+    Result<device::Memory> memory = devices[device]->allocate(bytes[device]);
+    if (!memory) {
+      return memory.status().in("the state");
+    }
+    state.memories.push_back(std::move(*memory));
+  }
+  return state;
+}
+
+const format::LeafT &State::leaf(size_t index) const {
+  return *plans->leaves[index];
+}
+
+int State::find(const std::string &name) const {
+  for (size_t i = 0; i < leaves(); ++i) {
+    if (nameOf(leaf(i)) == name) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+void *State::pointer(int64_t device, size_t leaf) const {
+  return memories[device].data() + offsets[leaf][device];
+}
+
+const Box &State::box(int64_t device, size_t leaf) const {
+  return boxes[leaf][device];
+}
+
+transport::Pieces State::pieces(size_t index) const {
+  transport::Pieces pieces{
+      leaf(index).type, leaf(index).sizes, boxes[index], {}};
+  for (size_t device = 0; device < memories.size(); ++device) {
+    pieces.memory.push_back(pointer(device, index));
+  }
+  return pieces;
+}
+
+void State::gather(size_t index, void *global) const {
+  Status status = transport::gather(pieces(index), global);
+  assert(status.ok() && "a layout that does not hold the whole leaf");
+  (void)status;
+}
+
+void State::scatter(size_t index, const void *global) {
+  transport::scatter(global, pieces(index));
+}
+
+std::vector<float> State::get(size_t index) const {
+  std::vector<char> bytes(bytesOf(leaf(index)));
+  gather(index, bytes.data());
+  std::vector<float> values(elementsOf(leaf(index)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    switch (leaf(index).type) {
+    case format::ElementType::F32:
+      values[i] = reinterpret_cast<const float *>(bytes.data())[i];
+      break;
+    case format::ElementType::I32:
+      values[i] = reinterpret_cast<const int32_t *>(bytes.data())[i];
+      break;
+    case format::ElementType::Bool:
+      values[i] = bytes[i];
+      break;
+    }
+  }
+  return values;
+}
+
+Status State::set(size_t index, std::span<const float> values) {
+  if (static_cast<int64_t>(values.size()) != elementsOf(leaf(index))) {
+    return Status::error("`" + nameOf(leaf(index)) + "` has " +
+                         std::to_string(elementsOf(leaf(index))) +
+                         " elements, not " + std::to_string(values.size()));
+  }
+  std::vector<char> bytes(bytesOf(leaf(index)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    switch (leaf(index).type) {
+    case format::ElementType::F32:
+      reinterpret_cast<float *>(bytes.data())[i] = values[i];
+      break;
+    case format::ElementType::I32:
+      reinterpret_cast<int32_t *>(bytes.data())[i] =
+          static_cast<int32_t>(values[i]);
+      break;
+    case format::ElementType::Bool:
+      bytes[i] = values[i] != 0;
+      break;
+    }
+  }
+  scatter(index, bytes.data());
+  return Status();
+}
+
+void State::initialise(uint64_t newSeed) {
+  seed = newSeed;
+  step = cursor = 0;
+  // Replicas are drawn once and copied.
+  struct Work {
+    size_t leaf;
+    std::vector<int64_t> devices;
+  };
+  std::vector<Work> work;
+  for (size_t i = 0; i < leaves(); ++i) {
+    size_t begin = work.size();
+    for (size_t device = 0; device < memories.size(); ++device) {
+      auto same = std::find_if(
+          work.begin() + begin, work.end(), [&](const Work &other) {
+            return boxes[i][other.devices.front()] == boxes[i][device];
+          });
+      if (same == work.end()) {
+        work.push_back({i, {static_cast<int64_t>(device)}});
+      } else {
+        same->devices.push_back(device);
+      }
+    }
+  }
+  std::atomic<size_t> next{0};
+  auto draw = [&] {
+    for (size_t at; (at = next.fetch_add(1)) < work.size();) {
+      const Work &item = work[at];
+      const Box &box = boxes[item.leaf][item.devices.front()];
+      void *first = pointer(item.devices.front(), item.leaf);
+      initialPiece(leaf(item.leaf), seed, box, first);
+      size_t bytes = box.elements() * format::elementSize(leaf(item.leaf).type);
+      for (size_t i = 1; i < item.devices.size(); ++i) {
+        std::memcpy(pointer(item.devices[i], item.leaf), first, bytes);
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) {
+    threads.emplace_back(draw);
+  }
+  draw();
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
+}
+
+} // namespace cleave::state

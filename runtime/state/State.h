@@ -1,0 +1,85 @@
+//===- State.h - What training keeps between steps ---------------*- C++
+//-*-===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The state is global: leaves by path, the step, the data cursor and the seed.
+// A plan only says which device holds which piece of a leaf. Everything here
+// takes and gives global arrays in row-major order, so that what is saved or
+// set under one plan is right under any.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_RUNTIME_STATE_STATE_H
+#define CLEAVE_RUNTIME_STATE_STATE_H
+
+#include "layout/Layout.h"
+#include "runtime/device/Device.h"
+#include "runtime/format/Plan_generated.h"
+#include "runtime/support/Status.h"
+#include "runtime/transport/HostCopy.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cleave::state {
+
+/// `params/layer/attention/wq`, `optimizer/layer/attention/wq/first`: the name
+/// of a leaf in checkpoints and messages.
+std::string nameOf(const format::LeafT &leaf);
+int64_t elementsOf(const format::LeafT &leaf);
+int64_t bytesOf(const format::LeafT &leaf); ///< of the global array
+
+/// The leaves of a plan set under one of its plans, in host-addressable
+/// memory. Not thread safe: between steps the caller's, during a step the
+/// devices'.
+class State {
+public:
+  /// Leaves of zeros. `set` outlives the state; `devices` one for each device
+  /// of the plan's mesh.
+  static Result<State> create(const format::PlanSetT &set, size_t plan,
+                              std::span<device::Device *const> devices);
+
+  /// Gives every leaf its first value (numerics/Random.h): the same under any
+  /// plan. Sets the seed; step and cursor become 0.
+  void initialise(uint64_t seed);
+
+  size_t leaves() const { return boxes.size(); }
+  const format::LeafT &leaf(size_t index) const;
+  /// The position of the leaf called `name` (see nameOf), or -1.
+  int find(const std::string &name) const;
+
+  /// The piece of a leaf that a device holds, dense and row major.
+  void *pointer(int64_t device, size_t leaf) const;
+  const transport::Box &box(int64_t device, size_t leaf) const;
+
+  /// The global array, `bytesOf(leaf)` bytes.
+  void gather(size_t leaf, void *global) const;
+  void scatter(size_t leaf, const void *global);
+  /// The same with element values as floats, whatever the type.
+  std::vector<float> get(size_t leaf) const;
+  Status set(size_t leaf, std::span<const float> global);
+
+  uint64_t step = 0;   ///< optimizer steps done
+  uint64_t cursor = 0; ///< samples consumed
+  uint64_t seed = 0;
+
+private:
+  const format::PlanSetT *plans = nullptr;
+  std::vector<device::Memory> memories;           ///< by device
+  std::vector<std::vector<transport::Box>> boxes; ///< by leaf, by device
+  std::vector<std::vector<size_t>> offsets;       ///< by leaf, by device
+
+  transport::Pieces pieces(size_t leaf) const;
+};
+
+/// The elements of `box` of a leaf's first value, dense and row major.
+void initialPiece(const format::LeafT &leaf, uint64_t seed,
+                  const transport::Box &box, void *target);
+
+} // namespace cleave::state
+
+#endif // CLEAVE_RUNTIME_STATE_STATE_H
