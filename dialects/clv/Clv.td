@@ -287,6 +287,10 @@ def Clv_ConstantOp : Clv_ComputeOp<"constant", [ConstantLike]> {
 
 def Clv_BroadcastOp : Clv_ComputeOp<"broadcast"> {
   let summary = "x repeated along the dims that only the result has";
+  let description = [{
+    By name: the result may have the dims of x in another order. A broadcast to
+    the same dims in another order is how memory is transposed.
+  }];
   let arguments = (ins Clv_Tensor:$x);
   let results = (outs Clv_Tensor:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
@@ -483,7 +487,9 @@ def Clv_RepeatOp : Clv_Op<"repeat", [
     values, one slice (without `dim`) of each stacked operand. The body yields
     the carried values of the next iteration, then one slice for each stacked
     result. Results: the last carried values, then the stacked results, which
-    have `dim` first. The body may use values from outside.
+    have `dim` first. Stacks have `count` slices; that of index i stands at
+    i - first, whichever way the loop runs. The body may use values from
+    outside.
   }];
   let arguments = (ins Variadic<Clv_Tensor>:$carried,
                        Variadic<Clv_Tensor>:$stacked,
