@@ -1,0 +1,41 @@
+//===- Emit.h - From a partitioned module to a plan -------------*- C++ -*-===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_COMPILER_EMIT_EMIT_H
+#define CLEAVE_COMPILER_EMIT_EMIT_H
+
+#include "compiler/codegen/KernelLibrary.h"
+#include "runtime/format/Plan_generated.h"
+#include "llvm/ADT/ArrayRef.h"
+
+namespace cleave::emit {
+
+/// What all plans of a set share, as the plan file says it.
+struct Shared {
+  /// In the order of PlanSet.leaves.
+  llvm::ArrayRef<format::LeafT> leaves;
+  /// Name, source, shift and bound of each input; types and sizes are taken
+  /// from the functions.
+  llvm::ArrayRef<format::InputT> inputs;
+};
+
+/// The plan of a partitioned module. Each public function is a program: `train`
+/// (or `loss`, called `eval`, or `forward`), whose arguments carry `clv.role`
+/// and `clv.path`, and whose results carry `clv.result`. Operations that are
+/// compositions (softmax, logsumexp) must be gone. The module is changed:
+/// identities and dead operations are removed.
+llvm::Expected<std::unique_ptr<format::PlanT>>
+emitPlan(mlir::ModuleOp module, llvm::StringRef name, const Shared &shared,
+         codegen::KernelLibrary &library);
+
+/// The instructions of a program as text, a line each: for `--dump` and tests.
+void print(const format::PlanT &plan, const std::vector<std::string> &symbols,
+           llvm::raw_ostream &stream);
+
+} // namespace cleave::emit
+
+#endif // CLEAVE_COMPILER_EMIT_EMIT_H

@@ -1,0 +1,417 @@
+//===- Place.cpp - Where every value of a function lies -------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A value that must end in a given place (a leaf, a carried buffer, a slice of
+// a stacked one) is made there, if nobody reads what is there any more when it
+// is made; else it is made elsewhere and copied at the end. In the order
+// decided: results of the function, then of each loop from the last to the
+// first, and inside each loop what it yields.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/emit/Program.h"
+
+#include "llvm/ADT/SmallSet.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::emit;
+
+Place Placement::placeOf(Value value) const {
+  return places.lookup(rootOf(value));
+}
+
+namespace {
+
+/// The largest position at which a value is read, and how often there.
+struct Reads {
+  int64_t last = -1;
+  int count = 0;
+};
+
+class Placer {
+public:
+  Placer(func::FuncOp function, const Actions &actions)
+      : function(function), actions(actions) {}
+
+  void placeArguments(function_ref<int(unsigned)> leafOf,
+                      function_ref<int(unsigned)> inputOf);
+  void placeResults(function_ref<int(unsigned)> resultLeafOf);
+  Placement finish();
+
+private:
+  func::FuncOp function;
+  const Actions &actions;
+  Placement result;
+  llvm::DenseMap<Value, Reads> reads; ///< of roots, lifted to their block
+  llvm::DenseMap<Value, const Action *> makers;
+  llvm::DenseMap<int, int> leafBuffers;
+  int64_t finalPosition = 0;
+
+  void read(Value value, int64_t position, const Action *reader);
+  void findReads(const Actions &actions);
+  void placeActions(const Actions &actions, int depth);
+  void placeLoop(const Action &action, int depth);
+  void placeStacked(const Action &action, int depth);
+  void placeYields(const Action &action, int depth);
+  int newBuffer(int64_t bytes);
+  int newBuffer(Value value);
+  bool mayTake(Value value, Value old, const Actions &block);
+  std::vector<Copy> ordered(std::vector<Copy> copies, int64_t position);
+  void coverValues(const Actions &actions);
+
+public:
+  void run() {
+    finalPosition = actions.empty() ? 0 : actions.back()->end + 1;
+    findReads(actions);
+    for (Value value : function.getBody().front().getTerminator()->getOperands()) {
+      read(value, finalPosition, nullptr);
+    }
+  }
+};
+
+} // namespace
+
+static int64_t bytesOf(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getNumElements() * codegen::elementBytes(type);
+}
+
+/// Notes a read. One inside loops that do not hold the value's definition is a
+/// read until the end of the outermost such loop.
+void Placer::read(Value value, int64_t position, const Action *reader) {
+  Value root = rootOf(value);
+  Operation *owner = root.getParentBlock()->getParentOp();
+  for (const Action *loop = reader ? reader->parent : nullptr; loop;
+       loop = loop->parent) {
+    if (loop->op == owner) {
+      break;
+    }
+    position = loop->end;
+  }
+  Reads &entry = reads[root];
+  if (position > entry.last) {
+    entry = {position, 1};
+  } else if (position == entry.last) {
+    ++entry.count;
+  }
+}
+
+void Placer::findReads(const Actions &actions) {
+  for (const auto &action : actions) {
+    for (Value value : writesOf(*action)) {
+      makers[value] = action.get();
+    }
+    if (action->kind != Action::Loop) {
+      for (Value value : readsOf(*action)) {
+        read(value, action->begin, action.get());
+      }
+      continue;
+    }
+    auto repeat = cast<clv::RepeatOp>(action->op);
+    for (Value value : repeat.getCarried()) {
+      read(value, action->begin, action.get());
+    }
+    for (Value value : repeat.getStacked()) {
+      read(value, action->end, action.get());
+    }
+    findReads(action->body);
+    for (Value value : repeat.getYield()->getOperands()) {
+      // As the last thing that the body does.
+      const Action *last =
+          action->body.empty() ? nullptr : action->body.back().get();
+      if (last) {
+        read(value, action->end, last);
+      } else if (rootOf(value).getParentBlock() != repeat.getBlock()) {
+        read(value, action->end, action.get());
+      } else {
+        Reads &entry = reads[rootOf(value)];
+        entry = {action->end, entry.count + 1};
+      }
+    }
+  }
+}
+
+int Placer::newBuffer(int64_t bytes) {
+  Buffer buffer;
+  buffer.bytes = bytes;
+  result.buffers.push_back(buffer);
+  return static_cast<int>(result.buffers.size()) - 1;
+}
+
+int Placer::newBuffer(Value value) { return newBuffer(bytesOf(value)); }
+
+/// Whether `value`, made in `block`, may be made in the memory of `old` (null:
+/// memory that nobody reads before).
+bool Placer::mayTake(Value value, Value old, const Actions &block) {
+  const Action *maker = makers.lookup(value);
+  if (!maker || result.places.contains(value) ||
+      llvm::none_of(block, [&](const auto &a) { return a.get() == maker; })) {
+    return false;
+  }
+  if (!old) {
+    return true;
+  }
+  Reads last = reads.lookup(old);
+  if (last.last < maker->begin) {
+    return true;
+  }
+  if (last.last > maker->begin || maker->kind != Action::Kernel) {
+    return false;
+  }
+  // Read by the kernel that makes it: by one operand alone, in step.
+  const codegen::Kernel &kernel = maker->kernel;
+  int input = -1;
+  for (auto [i, operand] : llvm::enumerate(kernel.inputs)) {
+    if (rootOf(operand) == old) {
+      if (input >= 0) {
+        return false;
+      }
+      input = static_cast<int>(i);
+    }
+  }
+  for (auto [i, j] : kernel.inPlace) {
+    if (static_cast<int>(i) == input && kernel.outputs[j] == value) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Placer::placeArguments(function_ref<int(unsigned)> leafOf,
+                            function_ref<int(unsigned)> inputOf) {
+  for (BlockArgument argument : function.getArguments()) {
+    int leaf = leafOf(argument.getArgNumber());
+    int input = inputOf(argument.getArgNumber());
+    int buffer = newBuffer(argument);
+    result.buffers[buffer].storage =
+        leaf >= 0 ? format::Storage::Leaf : format::Storage::Input;
+    result.buffers[buffer].index = leaf >= 0 ? leaf : input;
+    result.places[argument] = {buffer, -1, {}};
+    if (leaf >= 0) {
+      leafBuffers[leaf] = buffer;
+    }
+  }
+}
+
+/// Copies that all read before any writes: what is both read and written goes
+/// through a buffer of its own.
+std::vector<Copy> Placer::ordered(std::vector<Copy> copies, int64_t position) {
+  llvm::SmallSet<int, 8> written;
+  for (const Copy &copy : copies) {
+    written.insert(copy.target.buffer);
+  }
+  std::vector<Copy> first;
+  for (Copy &copy : copies) {
+    if (written.contains(copy.source.buffer)) {
+      Place aside{newBuffer(copy.value), -1, {}};
+      result.buffers[aside.buffer].cover(position);
+      first.push_back({copy.value, copy.source, aside});
+      copy.source = aside;
+    }
+  }
+  first.insert(first.end(), copies.begin(), copies.end());
+  return first;
+}
+
+void Placer::placeResults(function_ref<int(unsigned)> resultLeafOf) {
+  Operation *terminator = function.getBody().front().getTerminator();
+  std::vector<std::pair<Value, int>> pending;
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+    int leaf = resultLeafOf(i);
+    if (leaf < 0) {
+      continue;
+    }
+    int buffer = leafBuffers.lookup(leaf);
+    Value argument;
+    for (auto &[old, place] : result.places) {
+      if (place.buffer == buffer && isa<BlockArgument>(old)) {
+        argument = old;
+      }
+    }
+    Value root = rootOf(value);
+    if (mayTake(root, argument, actions)) {
+      result.places[root] = {buffer, -1, {}};
+    }
+    pending.push_back({value, buffer});
+  }
+  placeActions(actions, 0);
+  std::vector<Copy> copies;
+  for (auto [value, buffer] : pending) {
+    Place source = result.placeOf(value);
+    if (source.buffer != buffer) {
+      copies.push_back({value, source, {buffer, -1, {}}});
+    }
+  }
+  result.last = ordered(std::move(copies), finalPosition);
+}
+
+void Placer::placeActions(const Actions &actions, int depth) {
+  for (const auto &action : llvm::reverse(actions)) {
+    if (action->kind != Action::Loop) {
+      continue;
+    }
+    auto repeat = cast<clv::RepeatOp>(action->op);
+    for (auto [start, argument, last] :
+         llvm::zip(repeat.getCarried(), repeat.getCarriedArguments(),
+                   repeat.getCarriedResults())) {
+      Place place = result.places.lookup(last);
+      if (!place) {
+        place = {newBuffer(last), -1, {}};
+      }
+      result.places[last] = place;
+      result.places[argument] = place;
+      result.buffers[place.buffer].cover(action->begin);
+      result.buffers[place.buffer].cover(action->end);
+      // The first value is made there if only the loop takes it.
+      Value root = rootOf(start);
+      Reads last_ = reads.lookup(root);
+      if (last_.last == action->begin && last_.count == 1 &&
+          mayTake(root, {}, actions)) {
+        result.places[root] = place;
+      }
+    }
+    for (Value stacked : repeat.getStackedResults()) {
+      if (!result.places.contains(stacked)) {
+        result.places[stacked] = {newBuffer(stacked), -1, {}};
+      }
+      int buffer = result.places[stacked].buffer;
+      result.buffers[buffer].cover(action->begin);
+      result.buffers[buffer].cover(action->end);
+    }
+  }
+  for (const auto &action : actions) {
+    for (Value value : writesOf(*action)) {
+      if (!result.places.contains(value)) {
+        result.places[value] = {newBuffer(value), -1, {}};
+      }
+    }
+    if (action->kind == Action::Kernel) {
+      for (int64_t bytes : action->kernel.scratch) {
+        int buffer = newBuffer(bytes);
+        result.buffers[buffer].cover(action->begin);
+        result.scratch[action.get()].push_back(buffer);
+      }
+    }
+    if (action->kind == Action::Loop) {
+      placeLoop(*action, depth);
+    }
+  }
+}
+
+/// Stacked operands are slices of what they are; a slice of a slice is copied
+/// first, since a view has one loop.
+void Placer::placeStacked(const Action &action, int depth) {
+  auto repeat = cast<clv::RepeatOp>(action.op);
+  for (auto [operand, argument] :
+       llvm::zip(repeat.getStacked(), repeat.getStackedArguments())) {
+    Place place = result.placeOf(operand);
+    if (place.loop >= 0) {
+      Place whole{newBuffer(operand), -1, {}};
+      result.buffers[whole.buffer].cover(action.begin);
+      result.buffers[whole.buffer].cover(action.end);
+      result.before[&action].push_back({operand, place, whole});
+      place = whole;
+    }
+    place.loop = depth;
+    place.stack = codegen::extentsOf(operand).front();
+    result.places[argument] = place;
+  }
+}
+
+void Placer::placeYields(const Action &action, int depth) {
+  auto repeat = cast<clv::RepeatOp>(action.op);
+  auto yielded = repeat.getYield()->getOperands();
+  size_t carried = repeat.getCarried().size();
+  for (auto [value, argument] :
+       llvm::zip(yielded.take_front(carried), repeat.getCarriedArguments())) {
+    Value root = rootOf(value);
+    if (mayTake(root, argument, action.body)) {
+      Place place = result.places[argument];
+      result.places[root] = place;
+    }
+  }
+  for (auto [value, stacked] :
+       llvm::zip(yielded.drop_front(carried), repeat.getStackedResults())) {
+    Value root = rootOf(value);
+    Place whole = result.places[stacked];
+    if (whole.loop < 0 && mayTake(root, {}, action.body)) {
+      result.places[root] = {whole.buffer, depth,
+                             codegen::extentsOf(stacked).front()};
+    }
+  }
+}
+
+void Placer::placeLoop(const Action &action, int depth) {
+  auto repeat = cast<clv::RepeatOp>(action.op);
+  for (auto [start, argument] :
+       llvm::zip(repeat.getCarried(), repeat.getCarriedArguments())) {
+    Place source = result.placeOf(start), target = result.places[argument];
+    if (source.buffer != target.buffer || source.loop != target.loop) {
+      result.before[&action].push_back({start, source, target});
+    }
+  }
+  placeStacked(action, depth);
+  placeYields(action, depth);
+  placeActions(action.body, depth + 1);
+  std::vector<Copy> copies;
+  auto yielded = repeat.getYield()->getOperands();
+  size_t carried = repeat.getCarried().size();
+  for (auto [i, value] : llvm::enumerate(yielded)) {
+    Place source = result.placeOf(value), target;
+    if (i < carried) {
+      target = result.places[repeat.getCarriedArguments()[i]];
+    } else {
+      Value stacked = repeat.getStackedResults()[i - carried];
+      target = result.places[stacked];
+      target.loop = depth;
+      target.stack = codegen::extentsOf(stacked).front();
+    }
+    if (source.buffer != target.buffer || source.loop != target.loop) {
+      copies.push_back({value, source, target});
+    }
+  }
+  result.atEnd[&action] = ordered(std::move(copies), action.end);
+}
+
+void Placer::coverValues(const Actions &actions) {
+  for (const auto &action : actions) {
+    for (Value value : writesOf(*action)) {
+      result.buffers[result.places[value].buffer].cover(action->begin);
+    }
+    coverValues(action->body);
+  }
+}
+
+Placement Placer::finish() {
+  coverValues(actions);
+  for (auto &[root, entry] : reads) {
+    if (Place place = result.places.lookup(root)) {
+      result.buffers[place.buffer].cover(entry.last);
+    }
+  }
+  std::vector<Interval> intervals;
+  for (const Buffer &buffer : result.buffers) {
+    bool used = buffer.storage == format::Storage::Arena && buffer.end >= 0;
+    intervals.push_back(
+        {used ? buffer.bytes : 0, buffer.begin, buffer.end, 0});
+  }
+  result.arenaBytes = placeInArena(intervals);
+  for (auto [buffer, interval] : llvm::zip(result.buffers, intervals)) {
+    buffer.offset = interval.offset;
+  }
+  return std::move(result);
+}
+
+Placement emit::place(func::FuncOp function, const Actions &actions,
+                      function_ref<int(unsigned)> leafOf,
+                      function_ref<int(unsigned)> inputOf,
+                      function_ref<int(unsigned)> resultLeafOf) {
+  Placer placer(function, actions);
+  placer.run();
+  placer.placeArguments(leafOf, inputOf);
+  placer.placeResults(resultLeafOf);
+  return placer.finish();
+}
