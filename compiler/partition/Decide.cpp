@@ -44,8 +44,9 @@ namespace {
 /// One way: which operands stay pending, over which atoms.
 class Way {
 public:
-  Way(const Query &query, std::vector<bool> passes, Atoms pending)
-      : query(query), rule(query.rule), passes(std::move(passes)),
+  Way(const Query &query, reshard::Cache &cache, std::vector<bool> passes,
+      Atoms pending)
+      : query(query), rule(query.rule), cache(cache), passes(std::move(passes)),
         pending(std::move(pending)) {}
 
   /// Nothing where an operand that stays pending stands in another's way.
@@ -193,15 +194,14 @@ private:
     decision.total += cost(natural, query.result, query.subject);
   }
 
-  static int64_t cost(const Layout &from, const Layout &to,
-                      const reshard::Subject &subject) {
-    std::optional<reshard::Path> path = reshard::reshard(from, to, subject);
-    assert(path && "every layout is reachable without a memory bound");
-    return path->total;
+  int64_t cost(const Layout &from, const Layout &to,
+               const reshard::Subject &subject) {
+    return cache.reshard(from, to, subject).total;
   }
 
   const Query &query;
   const clv::Rule &rule;
+  reshard::Cache &cache;
   std::vector<bool> passes;
   Atoms pending;
   std::vector<Layout> seen;
@@ -210,7 +210,7 @@ private:
 
 } // namespace
 
-Decision decide(const Query &query) {
+Decision decide(const Query &query, reshard::Cache &cache) {
   size_t count = query.operands.size();
   auto isPendingSum = [&](size_t i) {
     const Layout &now = query.operands[i].now;
@@ -219,7 +219,7 @@ Decision decide(const Query &query) {
   std::optional<Decision> best;
   auto attempt = [&](std::vector<bool> passes, Atoms pending) {
     std::optional<Decision> found =
-        Way(query, std::move(passes), std::move(pending)).run();
+        Way(query, cache, std::move(passes), std::move(pending)).run();
     if (found && (!best || found->total < best->total)) {
       best = std::move(found);
     }

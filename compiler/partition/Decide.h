@@ -76,7 +76,7 @@ struct Decision {
   int64_t total = 0;                 ///< bytes that all devices send for it
 };
 
-Decision decide(const Query &query);
+Decision decide(const Query &query, reshard::Cache &cache);
 
 } // namespace cleave::partition
 

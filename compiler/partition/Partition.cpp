@@ -42,10 +42,10 @@ struct Need {
 class FunctionPartitioner {
 public:
   FunctionPartitioner(func::FuncOp function, Declarations &declarations,
-                      const PartitionOptions &options,
+                      reshard::Cache &cache, const PartitionOptions &options,
                       layout::ProgramRecord &record)
-      : function(function), declarations(declarations), options(options),
-        mesh(declarations.plan.mesh), record(record),
+      : function(function), declarations(declarations), cache(cache),
+        options(options), mesh(declarations.plan.mesh), record(record),
         builder(function.getContext()) {}
 
   LogicalResult run();
@@ -100,6 +100,7 @@ private:
 
   func::FuncOp function;
   Declarations &declarations;
+  reshard::Cache &cache;
   const PartitionOptions &options;
   const layout::Mesh &mesh;
   layout::ProgramRecord &record;
@@ -214,11 +215,11 @@ Value FunctionPartitioner::move(Value value, const Need &need) {
     before = value.getParentBlock()->findAncestorOpInBlock(*need.op);
   }
   builder.setInsertionPoint(before);
-  std::optional<reshard::Path> path =
-      reshard::reshard(from, need.layout, subjectOf(value));
+  const reshard::Path &path =
+      cache.reshard(from, need.layout, subjectOf(value));
   Notes atStart = notes.lookup(value);
   Value at = value;
-  for (const reshard::Move &step : path->moves) {
+  for (const reshard::Move &step : path.moves) {
     at = emit(at, step, need, atStart);
   }
   Notes &after = notes[at];
@@ -336,7 +337,7 @@ LogicalResult FunctionPartitioner::runCompute(Operation *op) {
                           .isInteger(1);
     query.operands.push_back(std::move(state));
   }
-  Decision decision = decide(query);
+  Decision decision = decide(query, cache);
 
   clv::ScopeAttr scope = clv::scopeOf(op);
   std::vector<std::string> resultWhy(query.result.dims.size());
@@ -723,12 +724,14 @@ cleave::partitionModule(ModuleOp module, const layout::Plan &plan,
   module->setAttr(spmd::SpmdDialect::kMesh,
                   spmd::toAttr(module.getContext(), plan.mesh));
   Declarations declarations(plan, options, errors);
+  reshard::Cache cache;
   for (auto function : module.getOps<func::FuncOp>()) {
     layout::ProgramRecord record;
     StringRef name = function.getName();
     record.entry = name == "loss" ? "eval" : name.str();
-    if (failed(FunctionPartitioner(function, declarations, options, record)
-                   .run())) {
+    if (failed(
+            FunctionPartitioner(function, declarations, cache, options, record)
+                .run())) {
       return failure();
     }
     if (records) {

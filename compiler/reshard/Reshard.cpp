@@ -159,16 +159,17 @@ private:
       return;
     }
     const Node &node = nodes[parent];
-    Traffic traffic = trafficOf(kind, atoms, node.layout, layout, subject);
-    Cost cost = {node.total + traffic.total,
-                 node.sends + (kind != Kind::LocalSlice), node.steps + 1};
-    auto [found, isNew] = best.try_emplace(key, cost);
-    if (!isNew) {
-      if (found->second <= cost) {
-        return;
-      }
-      found->second = cost;
+    auto found = best.find(key);
+    if (found != best.end() && std::get<0>(found->second) < node.total) {
+      return;
     }
+    Cost cost = {node.total +
+                     totalOf(kind, atoms, node.layout, layout, subject),
+                 node.sends + (kind != Kind::LocalSlice), node.steps + 1};
+    if (found != best.end() && found->second <= cost) {
+      return;
+    }
+    best[key] = cost;
     auto [total, sends, steps] = cost;
     nodes.push_back({std::move(layout), total, sends, steps, parent, kind,
                      std::move(atoms)});
@@ -454,6 +455,24 @@ std::optional<Path> reshard(const Layout &from, const Layout &to,
     return path;
   }
   return Search(start, goal, subject, -1).run();
+}
+
+const Path &Cache::reshard(const Layout &from, const Layout &to,
+                           const Subject &subject) {
+  std::vector<int64_t> key = keyOf(normal(from)), goal = keyOf(normal(to));
+  key.push_back(-3);
+  key.push_back(static_cast<int64_t>(from.reduction));
+  key.insert(key.end(), goal.begin(), goal.end());
+  key.push_back(-4);
+  key.push_back(subject.elementBytes);
+  key.insert(key.end(), subject.sizes.begin(), subject.sizes.end());
+  auto [found, isNew] = known.try_emplace(std::move(key));
+  if (isNew) {
+    std::optional<Path> path = reshard::reshard(from, to, subject);
+    assert(path && "every layout is reachable without a memory bound");
+    found->second = std::move(*path);
+  }
+  return found->second;
 }
 
 } // namespace cleave::reshard

@@ -51,6 +51,7 @@
 #include "layout/Layout.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -92,6 +93,16 @@ struct Path {
   int64_t total = 0; ///< bytes sent by all devices
 };
 
+/// Remembers what `reshard` found, of one mesh.
+class Cache {
+public:
+  const Path &reshard(const layout::Layout &from, const layout::Layout &to,
+                      const Subject &subject);
+
+private:
+  std::map<std::vector<int64_t>, Path> known;
+};
+
 /// The cheapest moves from `from` to `to`. The atoms pending in `to` must be
 /// pending in `from`. With `memoryBytes`, no intermediate value is larger than
 /// that on any device; nothing where that cannot be.
@@ -103,6 +114,11 @@ std::optional<Path> reshard(const layout::Layout &from,
 Traffic trafficOf(Kind kind, const std::vector<layout::AtomId> &atoms,
                   const layout::Layout &from, const layout::Layout &to,
                   const Subject &subject);
+
+/// Its `total` alone, which costs less to know.
+int64_t totalOf(Kind kind, const std::vector<layout::AtomId> &atoms,
+                const layout::Layout &from, const layout::Layout &to,
+                const Subject &subject);
 
 /// The elements of the largest local piece.
 int64_t localElements(const layout::Layout &layout, const Subject &subject);

@@ -120,6 +120,14 @@ static int64_t overlap(const Piece &a, const Piece &b) {
                            std::min(a.end, b.end) - std::max(a.begin, b.begin));
 }
 
+/// Whether a dim changes by whole atoms at its minor end alone, evenly: then
+/// what a device keeps of it has one size, that of the finer piece.
+static bool keepsAlike(int64_t size, const Split &from, const Split &to,
+                       const Mesh &mesh) {
+  return isEven(size, from, mesh) && isEven(size, to, mesh) &&
+         (refines(from, to) || refines(to, from));
+}
+
 /// Each device sends what it has and does not keep.
 static Traffic allToAll(const Layout &from, const Layout &to,
                         const Subject &subject) {
@@ -128,6 +136,18 @@ static Traffic allToAll(const Layout &from, const Layout &to,
   std::set<AtomId> changing;
   int64_t fixedLargest = 1, fixedAll = 1;
   int64_t devices = mesh.devices();
+  int64_t allBefore = 1, allKept = 1;
+  bool alike = true;
+  for (size_t d = 0; d < from.dims.size() && alike; ++d) {
+    alike = keepsAlike(subject.sizes[d], from.dims[d], to.dims[d], mesh);
+    int64_t before = subject.sizes[d] / mesh.sizeOf(from.dims[d].atoms);
+    int64_t after = subject.sizes[d] / mesh.sizeOf(to.dims[d].atoms);
+    allBefore *= before;
+    allKept *= std::min(before, after);
+  }
+  if (alike) {
+    return {allBefore - allKept, (allBefore - allKept) * devices};
+  }
   for (size_t d = 0; d < from.dims.size(); ++d) {
     if (from.dims[d] == to.dims[d]) {
       fixedLargest *= largestPiece(subject.sizes[d], from.dims[d], mesh);
@@ -159,35 +179,50 @@ static Traffic allToAll(const Layout &from, const Layout &to,
   return {most * fixedLargest, sum * fixedAll * (devices / count)};
 }
 
+int64_t totalOf(Kind kind, const std::vector<AtomId> &atoms, const Layout &from,
+                const Layout &to, const Subject &subject) {
+  int64_t n = subject.mesh->sizeOf(atoms);
+  switch (kind) {
+  case Kind::LocalSlice:
+    return 0;
+  case Kind::AllGather:
+    return allElements(from, subject) * (n - 1) * subject.elementBytes;
+  case Kind::AllToAll:
+    return allToAll(from, to, subject).total * subject.elementBytes;
+  case Kind::AllReduce:
+    return allElements(from, subject) / n * 2 * (n - 1) * subject.elementBytes;
+  case Kind::ReduceScatter:
+    return allElements(from, subject) / n * (n - 1) * subject.elementBytes;
+  }
+  return 0;
+}
+
 Traffic trafficOf(Kind kind, const std::vector<AtomId> &atoms,
                   const Layout &from, const Layout &to,
                   const Subject &subject) {
   int64_t n = subject.mesh->sizeOf(atoms);
   Traffic traffic;
+  traffic.total = totalOf(kind, atoms, from, to, subject);
   switch (kind) {
   case Kind::LocalSlice:
-    return traffic;
+    break;
   case Kind::AllGather:
-    traffic = {localElements(from, subject) * (n - 1),
-               allElements(from, subject) * (n - 1)};
+    traffic.busiest = localElements(from, subject) * (n - 1);
     break;
   case Kind::AllToAll:
-    traffic = allToAll(from, to, subject);
+    traffic.busiest = allToAll(from, to, subject).busiest;
     break;
   case Kind::AllReduce: {
     // In n chunks: every device sends all but its own, then its own to all.
     int64_t local = localElements(from, subject);
-    traffic = {n == 2 ? local : local + (n - 2) * ((local + n - 1) / n),
-               allElements(from, subject) / n * 2 * (n - 1)};
+    traffic.busiest = n == 2 ? local : local + (n - 2) * ((local + n - 1) / n);
     break;
   }
   case Kind::ReduceScatter:
-    traffic = {mostGivenAway(from, to, subject),
-               allElements(from, subject) / n * (n - 1)};
+    traffic.busiest = mostGivenAway(from, to, subject);
     break;
   }
   traffic.busiest *= subject.elementBytes;
-  traffic.total *= subject.elementBytes;
   return traffic;
 }
 

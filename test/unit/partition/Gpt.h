@@ -30,14 +30,14 @@ struct GptSizes {
 /// bias correction. @loss, @train (with gradients) in a module.
 class Gpt {
 public:
-  Gpt(mlir::MLIRContext &context, const GptSizes &sizes)
+  Gpt(mlir::MLIRContext &context, const GptSizes &sizes, bool probe = true)
       : context(context), sizes(sizes), builder(&context),
         loc(mlir::FileLineColLoc::get(&context, "gpt.clv", 1, 1)) {
     context.loadDialect<clv::ClvDialect, mlir::func::FuncDialect>();
     module = mlir::ModuleOp::create(loc);
     build();
     StepOptions options;
-    options.probe = true;
+    options.probe = probe;
     ok = mlir::succeeded(buildStep(*module, options));
     decompose(*module);
     simplify(*module);
