@@ -638,9 +638,8 @@ llvm::Expected<Kernel> RowKernel::build() {
   }
   Value allColumns = w.countOf(analysis.columns);
   if (blocked) {
-    Value blocks = b.create<arith::CeilDivUIOp>(allColumns,
-                                                w.i64(blockColumns));
-    counts.push_back(blocks);
+    counts.push_back(b.create<arith::DivUIOp>(
+        w.add(allColumns, w.i64(blockColumns - 1)), w.i64(blockColumns)));
   }
   w.rows(counts, [&](ValueRange indices) {
     columnBase = w.i64(0);

@@ -75,13 +75,16 @@ static void storeIndex(clv::RepeatOp op) {
 
 /// From the end to the start, so that what only dead operations read is dead.
 static void eraseDead(Block &block) {
-  for (Operation &op :
-       llvm::make_early_inc_range(llvm::reverse(block.without_terminator()))) {
-    if (op.use_empty()) {
-      op.erase();
+  SmallVector<Operation *> operations;
+  for (Operation &op : block.without_terminator()) {
+    operations.push_back(&op);
+  }
+  for (Operation *op : llvm::reverse(operations)) {
+    if (op->use_empty()) {
+      op->erase();
       continue;
     }
-    for (Region &region : op.getRegions()) {
+    for (Region &region : op->getRegions()) {
       for (Block &inner : region) {
         eraseDead(inner);
       }

@@ -18,6 +18,8 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <regex>
+#include <sstream>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -407,14 +409,31 @@ double defaultData(Type element, unsigned argument, int64_t position,
 
 } // namespace
 
-static std::string substitute(std::string text, const Sizes &sizes) {
-  for (const auto &[name, size] : sizes) {
-    std::string key = "$" + name;
-    for (size_t at; (at = text.find(key)) != std::string::npos;) {
-      text.replace(at, key.size(), std::to_string(size));
+/// `{b e}` is an f32 tensor type of the dims b and e, `{i: b}` an i32 one,
+/// `{p: b}` one of booleans, `{f:}` a scalar.
+static std::string substitute(const std::string &text, const Sizes &sizes) {
+  static const std::regex pattern(R"(\{(?:([fip]):)?([a-z_ ]*)\})");
+  std::string result;
+  auto at = text.cbegin();
+  for (std::sregex_iterator i(text.begin(), text.end(), pattern), end; i != end;
+       ++i) {
+    const std::smatch &match = *i;
+    result.append(at, match[0].first);
+    at = match[0].second;
+    std::istringstream names(match[2].str());
+    std::string name, shape, dims;
+    while (names >> name) {
+      shape += std::to_string(sizes.at(name)) + "x";
+      dims += (dims.empty() ? "" : ", ") + name;
     }
+    std::string element = match[1] == "i"   ? "i32"
+                          : match[1] == "p" ? "i1"
+                                            : "f32";
+    result += "tensor<" + shape + element +
+              (dims.empty() ? ">" : ", #clv.dims<" + dims + ">>");
   }
-  return text;
+  result.append(at, text.cend());
+  return result;
 }
 
 std::string test::check(const std::string &text, const Sizes &sizes,

@@ -36,8 +36,9 @@ struct Options {
   int64_t bound = 7;
 };
 
-/// `text` is a module with one function @f; `$name` stands for a size. Fails
-/// the test where a result differs from the reference on any device. Returns
+/// `text` is a module with one function @f. In it `{b e}` is an f32 tensor type
+/// of the dims b and e, `{i: b}` an i32 one, `{p: b}` one of booleans, `{f:}` a
+/// scalar. Fails the test where a result differs from the reference on any device. Returns
 /// the plan as text.
 std::string check(const std::string &text, const Sizes &sizes,
                   const Options &options = {});
