@@ -316,6 +316,14 @@ LogicalResult FunctionPartitioner::runCompute(Operation *op) {
   }
   Query query;
   query.rule = ruleOf(op);
+  for (const clv::Factor &factor : query.rule.factors) {
+    bool reduces = factor.kind != clv::FactorKind::Parallel &&
+                   factor.kind != clv::FactorKind::Whole;
+    if (reduces && !factor.results.empty() && factor.results[0] >= 0) {
+      return op->emitError("declares that it reduces `")
+             << factor.name << "`, which its result has";
+    }
+  }
   query.result = declared->layout();
   query.subject = subjectOf(op->getResult(0));
   for (Value operand : op->getOperands()) {

@@ -8,6 +8,7 @@
 #include "compiler/partition/Simulate.h"
 
 #include "dialects/spmd/Spmd.h"
+#include "mlir/IR/Verifier.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -180,6 +181,11 @@ llvm::Expected<Tensor> Simulator::evaluate(Operation *op, int64_t device,
       index.setFirst(static_cast<int64_t>(index.getFirst()) + box[0].begin);
     }
     builder.create<func::ReturnOp>(op->getLoc(), copy->getResults());
+    if (failed(verify(copy))) {
+      known.erase({op, key});
+      return errorAt(op, "cannot be done on the pieces of device " +
+                             llvm::Twine(device));
+    }
   }
   llvm::Expected<std::vector<Tensor>> results =
       reference::evaluate(one, operands);
