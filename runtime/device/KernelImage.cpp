@@ -25,10 +25,13 @@ KernelImage::load(std::span<const char> elf) {
   if (elf.empty()) {
     return std::shared_ptr<const KernelImage>(image);
   }
+  // The loader knows objects by name: the descriptor stays open as long as the
+  // object is loaded, so that no other image gets the same name.
   int descriptor = ::memfd_create("cleave-kernels", MFD_CLOEXEC);
   if (descriptor < 0) {
     return failed(std::strerror(errno));
   }
+  image->descriptor = descriptor;
   size_t written = 0;
   while (written < elf.size()) {
     ssize_t count =
@@ -37,18 +40,14 @@ KernelImage::load(std::span<const char> elf) {
       continue;
     }
     if (count <= 0) {
-      ::close(descriptor);
       return failed(std::strerror(errno));
     }
     written += static_cast<size_t>(count);
   }
   std::string path = "/proc/self/fd/" + std::to_string(descriptor);
   image->handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  const char *reason = image->handle ? nullptr : ::dlerror();
-  Status status = reason ? failed(reason) : Status();
-  ::close(descriptor);
-  if (!status.ok()) {
-    return status;
+  if (!image->handle) {
+    return failed(::dlerror());
   }
   return std::shared_ptr<const KernelImage>(image);
 }
@@ -56,6 +55,9 @@ KernelImage::load(std::span<const char> elf) {
 KernelImage::~KernelImage() {
   if (handle) {
     ::dlclose(handle);
+  }
+  if (descriptor >= 0) {
+    ::close(descriptor);
   }
 }
 

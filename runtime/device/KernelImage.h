@@ -30,6 +30,7 @@ public:
 private:
   KernelImage() = default;
   void *handle = nullptr;
+  int descriptor = -1;
 };
 
 } // namespace cleave::device

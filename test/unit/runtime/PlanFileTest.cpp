@@ -1,0 +1,351 @@
+//===- PlanFileTest.cpp - Good plan files are read, bad ones refused ------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/format/PlanFile.h"
+#include "TestPlan.h"
+#include "runtime/format/Processor.h"
+#include "runtime/format/Verify.h"
+#include "runtime/support/File.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <random>
+
+using namespace cleave;
+using namespace cleave::format;
+using namespace cleave::test;
+
+namespace {
+
+std::vector<char> goodBytes() {
+  return encodePlanFile(makeSet({{"one", 1, 1}, {"wide", 2, 2}}),
+                        testKernels());
+}
+
+std::string errorOf(std::vector<char> bytes) {
+  Result<PlanFile> file = PlanFile::parse(std::move(bytes), "f.plan");
+  return file.ok() ? "" : file.message();
+}
+
+void seal(std::vector<char> &bytes) {
+  uint64_t sum = XXH64(bytes.data() + 24, bytes.size() - 24, formatVersion);
+  std::memcpy(bytes.data() + 16, &sum, sizeof(sum));
+}
+
+/// The complaint about a set that `damage` has damaged.
+std::string complaint(const std::function<void(PlanSetT &)> &damage) {
+  PlanSetT set = makeSet({{"wide", 2, 2}});
+  damage(set);
+  Status status = verify(set);
+  return status.ok() ? "" : status.message();
+}
+
+ProgramT &programOf(PlanSetT &set) { return *set.plans[0]->programs[0]; }
+InstructionT &at(PlanSetT &set, size_t index) {
+  return *programOf(set).body[index];
+}
+
+} // namespace
+
+TEST(PlanFile, RoundTrip) {
+  std::string path = testing::TempDir() + "cleave_round.plan";
+  PlanSetT set = makeSet({{"one", 1, 1}, {"wide", 2, 2}});
+  set.start = 1;
+  ASSERT_TRUE(writePlanFile(path, set, testKernels()).ok());
+  Result<PlanFile> file = PlanFile::open(path);
+  ASSERT_TRUE(file.ok()) << file.message();
+  EXPECT_EQ(file->set().model, "toy");
+  EXPECT_EQ(file->set().start, 1u);
+  EXPECT_EQ(file->findPlan("wide"), 1);
+  EXPECT_EQ(file->findPlan("narrow"), -1);
+  std::vector<char> kernels = testKernels();
+  EXPECT_EQ(std::vector<char>(file->kernels().begin(), file->kernels().end()),
+            kernels);
+  // Writing again replaces; nothing is left beside it.
+  ASSERT_TRUE(writePlanFile(path, set, testKernels()).ok());
+  for (const auto &entry :
+       std::filesystem::directory_iterator(testing::TempDir())) {
+    EXPECT_EQ(entry.path().string().find("cleave_round.plan.part"),
+              std::string::npos);
+  }
+}
+
+TEST(PlanFile, SameSetGivesSameBytes) { EXPECT_EQ(goodBytes(), goodBytes()); }
+
+TEST(PlanFile, ForeignFiles) {
+  EXPECT_EQ(errorOf({}), "cannot use `f.plan`: it is not a plan file");
+  EXPECT_EQ(errorOf(std::vector<char>(500, 'x')),
+            "cannot use `f.plan`: it is not a plan file");
+  EXPECT_FALSE(PlanFile::open("/nonexistent/f.plan").ok());
+  EXPECT_FALSE(PlanFile::open("/tmp").ok());
+}
+
+TEST(PlanFile, EveryPrefixIsRefused) {
+  std::vector<char> good = goodBytes();
+  for (size_t size = 0; size < good.size(); size += size < 400 ? 1 : 37) {
+    std::vector<char> cut(good.begin(), good.begin() + size);
+    EXPECT_NE(errorOf(cut), "") << size;
+  }
+  std::vector<char> cut(good.begin(), good.end() - 1);
+  EXPECT_NE(errorOf(cut).find("it is cut short"), std::string::npos);
+  good.push_back(0);
+  EXPECT_NE(errorOf(good), "");
+}
+
+TEST(PlanFile, EveryAlteredByteIsRefused) {
+  std::vector<char> good = goodBytes();
+  for (size_t i = 0; i < good.size(); i += i < 2000 ? 1 : 53) {
+    std::vector<char> bad = good;
+    bad[i] ^= 0x20;
+    EXPECT_NE(errorOf(bad), "") << i;
+  }
+}
+
+TEST(PlanFile, LaterVersion) {
+  std::vector<char> bytes = goodBytes();
+  bytes[8] = formatVersion + 1;
+  EXPECT_NE(errorOf(bytes).find("it is of format version 2"),
+            std::string::npos);
+}
+
+// What the checksum cannot catch: whoever changes bytes and seals them again
+// gets a file that is refused or one that is sound, never a crash.
+TEST(PlanFile, ResealedMutationsDoNotCrash) {
+  std::vector<char> good =
+      encodePlanFile(makeSet({{"wide", 2, 2}}), std::vector<char>(64, 'k'));
+  std::mt19937 random(5);
+  size_t metadata = good.size() - 64;
+  int refused = 0, count = 30000;
+  for (int i = 0; i < count; ++i) {
+    std::vector<char> bad = good;
+    for (int changes = 1 + random() % 3; changes > 0; --changes) {
+      size_t at = 24 + random() % (metadata - 24);
+      switch (random() % 4) {
+      case 0:
+        bad[at] ^= 1 << random() % 8;
+        break;
+      case 1:
+        bad[at] = static_cast<char>(0xff);
+        break;
+      case 2:
+        bad[at] = 0;
+        break;
+      case 3:
+        bad[at] = static_cast<char>(random());
+        break;
+      }
+    }
+    seal(bad);
+    refused += errorOf(bad) != "";
+  }
+  EXPECT_GT(refused, count / 4);
+}
+
+TEST(PlanFile, OtherProcessor) {
+  PlanSetT set = makeSet({{"one", 1, 1}});
+  set.target_features = {"+sse2", "avx1024x", "-avx512f"};
+  std::vector<char> bytes = encodePlanFile(set, testKernels());
+  EXPECT_EQ(errorOf(bytes),
+            "cannot use `f.plan`: it was built for a processor with avx1024x, "
+            "which this one lacks; build it here");
+  OpenOptions options;
+  options.forThisProcessor = false;
+  EXPECT_TRUE(PlanFile::parse(bytes, "f.plan", options).ok());
+}
+
+TEST(PlanFile, FeatureNames) {
+  std::string cpuinfo = "processor: 0\nflags\t\t: fpu sse4_1 avx512_bf16 abm "
+                        "sha_ni lahf_lm bmi1 avx512f\n";
+  EXPECT_TRUE(missingFeatures({"+sse4.1", "avx512bf16", "lzcnt", "sha", "sahf",
+                               "bmi", "evex512"},
+                              cpuinfo)
+                  .empty());
+  EXPECT_EQ(missingFeatures({"avx512vl", "avx512f"}, cpuinfo),
+            std::vector<std::string>{"avx512vl"});
+}
+
+TEST(PlanFile, DamagedSetsAreNotWritten) {
+  PlanSetT set = makeSet({{"one", 1, 1}});
+  set.start = 4;
+  std::string path = testing::TempDir() + "cleave_damaged.plan";
+  std::filesystem::remove(path);
+  EXPECT_FALSE(writePlanFile(path, set, testKernels()).ok());
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(Verify, SoundSet) {
+  EXPECT_EQ(complaint([](PlanSetT &) {}), "");
+}
+
+TEST(Verify, Indices) {
+  const std::string program = "plan `wide`: program `train`: ";
+  EXPECT_EQ(complaint([](PlanSetT &set) { set.start = 1; }),
+            "it starts with a plan that it does not hold");
+  EXPECT_EQ(complaint([](PlanSetT &set) {
+              programOf(set).values[0]->extents[0] = 99;
+            }),
+            program + "value 0: an extent that is not there");
+  EXPECT_EQ(complaint([](PlanSetT &set) {
+              at(set, 0).action.AsKernel()->symbol = 5;
+            }),
+            program + "instruction 0: a kernel: a symbol that is not there");
+  EXPECT_EQ(
+      complaint([](PlanSetT &set) { at(set, 0).action.AsKernel()->site = 77; }),
+      program + "instruction 0: a kernel: a site that is not there");
+  EXPECT_EQ(complaint([](PlanSetT &set) {
+              at(set, 0).action.AsKernel()->views[0] = View(88, -1);
+            }),
+            program + "instruction 0: a kernel: a value that is not there");
+  EXPECT_EQ(complaint([](PlanSetT &set) {
+              at(set, 0).action.AsKernel()->views[0] = View(0, 0);
+            }),
+            program + "instruction 0: a kernel: a loop that does not enclose "
+                      "it");
+  EXPECT_EQ(
+      complaint([](PlanSetT &set) { programOf(set).outputs[0]->value = 50; }),
+      program + "output `loss`: a value that is not there");
+  EXPECT_EQ(complaint([](PlanSetT &set) {
+              set.plans[0]->layouts[0]->dims[2]->atoms = {9};
+            }),
+            "plan `wide`: leaf `layer/w`: dim `out`: an axis that the mesh "
+            "lacks");
+  EXPECT_EQ(complaint([](PlanSetT &set) {
+              set.plans[0]->layouts[0]->dims[1]->atoms = {1};
+            }),
+            "plan `wide`: leaf `layer/w`: an axis used twice");
+}
+
+TEST(Verify, Memory) {
+  const std::string program = "plan `wide`: program `train`: ";
+  EXPECT_EQ(complaint([](PlanSetT &set) { programOf(set).arena_bytes = 64; }),
+            program + "value 6: it ends outside the arena");
+  EXPECT_EQ(
+      complaint([](PlanSetT &set) { programOf(set).values[6]->offset += 4; }),
+      program + "value 6: an offset that is not a multiple of 64");
+  EXPECT_EQ(complaint([](PlanSetT &set) {
+              programOf(set).values[6]->offset = ~uint64_t(63);
+            }),
+            program + "value 6: it ends outside the arena");
+  EXPECT_EQ(
+      complaint([](PlanSetT &set) { programOf(set).values[5]->bytes = 40; }),
+      program + "value 5: it has room for 40 bytes and needs 48");
+  EXPECT_EQ(complaint([](PlanSetT &set) {
+              set.leaves[0]->sizes = {int64_t(1) << 40, int64_t(1) << 40, 7};
+            }),
+            "leaf `layer/w`: sizes that overflow");
+  EXPECT_EQ(complaint([](PlanSetT &set) { set.leaves[0]->sizes[0] = 0; }),
+            "leaf `layer/w`: a size of 0");
+}
+
+TEST(Verify, Loops) {
+  const std::string program = "plan `wide`: program `train`: instruction 1: ";
+  EXPECT_EQ(
+      complaint([](PlanSetT &set) { at(set, 1).action.AsLoop()->count = 4; }),
+      program + "instruction 0: a contraction: the loop runs past the "
+                "end of value 3");
+  EXPECT_EQ(
+      complaint([](PlanSetT &set) { at(set, 1).action.AsLoop()->first = -1; }),
+      program + "a loop of impossible length");
+}
+
+TEST(Verify, Collectives) {
+  const std::string program = "plan `wide`: program `train`: ";
+  EXPECT_EQ(complaint([](PlanSetT &set) {
+              programOf(set).body.erase(programOf(set).body.begin() + 8);
+            }),
+            program + "collective 1 is never waited for");
+  EXPECT_EQ(complaint([](PlanSetT &set) {
+              LoopT &loop = *at(set, 1).action.AsLoop();
+              loop.body.erase(loop.body.begin() + 3);
+            }),
+            program + "instruction 1: a loop leaves a collective unfinished");
+  EXPECT_EQ(complaint([](PlanSetT &set) {
+              at(set, 3).action.AsCollective()->id = 2;
+            }),
+            program + "instruction 5: collective 2 is there twice");
+  EXPECT_EQ(complaint([](PlanSetT &set) {
+              at(set, 3).action.AsCollective()->partial = {1};
+            }),
+            program + "instruction 3: collective 1 reduces outside its group");
+  EXPECT_EQ(
+      complaint([](PlanSetT &set) { at(set, 8).action.AsWait()->id = 5; }),
+      program + "instruction 8: a wait for a collective that was not "
+                "started");
+  EXPECT_EQ(complaint([](PlanSetT &set) {
+              CollectiveT &one = *at(set, 5).action.AsCollective();
+              *one.target = View(5, -1);
+            }),
+            program + "instruction 5: collective 2: source and target differ "
+                      "in size");
+}
+
+TEST(Verify, InPlaceIsForReductionsAlone) {
+  auto inPlace = [](PlanSetT &set) {
+    CollectiveT &one = *at(set, 3).action.AsCollective();
+    *one.target = *one.source;
+    return &one;
+  };
+  EXPECT_EQ(complaint([&](PlanSetT &set) { inPlace(set); }), "");
+  EXPECT_EQ(complaint([&](PlanSetT &set) { inPlace(set)->partial.clear(); }),
+            "plan `wide`: program `train`: instruction 3: collective 1: its "
+            "target overlaps its source");
+}
+
+TEST(Verify, Contractions) {
+  const std::string program =
+      "plan `wide`: program `train`: instruction 4: a contraction: ";
+  auto damage = [](const std::function<void(ContractionT &)> &change) {
+    return complaint(
+        [&](PlanSetT &set) { change(*at(set, 4).action.AsContraction()); });
+  };
+  EXPECT_EQ(damage([](ContractionT &c) { c.dims.pop_back(); }),
+            program + "a dim of an operand that is not named");
+  EXPECT_EQ(
+      damage([](ContractionT &c) { c.dims[0] = ContractedDim(2, 4, -1, 0); }),
+      program + "a dim at a position that is not there");
+  EXPECT_EQ(
+      damage([](ContractionT &c) { c.dims[0] = ContractedDim(1, 1, -1, 0); }),
+      program + "a dim whose size is another in an operand");
+  EXPECT_EQ(damage([](ContractionT &c) { *c.out = *c.lhs; }),
+            program + "its result overlaps an operand");
+  EXPECT_EQ(damage([](ContractionT &c) { c.lhs.reset(); }),
+            program + "a view is missing");
+  EXPECT_EQ(damage([](ContractionT &c) { *c.lhs = View(0, -1); }),
+            program + "an operand that is not f32");
+}
+
+TEST(Verify, Splits) {
+  layout::Mesh mesh;
+  mesh.atoms = {{"a", 3}};
+  auto check = [&](std::vector<int64_t> cuts, std::vector<int64_t> places,
+                   int64_t unit = 1) {
+    SplitT split;
+    split.atoms = {0};
+    split.cuts = std::move(cuts);
+    split.places = std::move(places);
+    split.unit = unit;
+    Status status = verifySplit(split, 9, mesh);
+    return status.ok() ? "" : status.message();
+  };
+  EXPECT_EQ(check({}, {}), "");
+  EXPECT_EQ(check({0, 2, 2, 9}, {}), "");
+  EXPECT_EQ(check({0, 9}, {2}), "");
+  EXPECT_EQ(check({}, {2, 0, 1}), "");
+  EXPECT_NE(check({0, 9}, {}), "");
+  EXPECT_NE(check({0, 5, 2, 9}, {}), "");
+  EXPECT_NE(check({0, 2, 3, 8}, {}), "");
+  EXPECT_NE(check({0, 9}, {3}), "");
+  EXPECT_NE(check({}, {0, 1}), "");
+  EXPECT_NE(check({0, 3, 6, 9}, {0, 0, 1}), "");
+  EXPECT_NE(check({}, {}, 0), "");
+}
