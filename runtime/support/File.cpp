@@ -76,29 +76,40 @@ Result<MappedFile> MappedFile::open(const std::string &path) {
   }
   auto [descriptor, size] = *file;
   MappedFile mapped;
+  mapped.descriptor = descriptor;
   if (size > 0) {
     void *address =
         ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (address == MAP_FAILED) {
-      Status status = failed("map", path);
-      ::close(descriptor);
-      return status;
+      return failed("map", path);
     }
     mapped.bytes = static_cast<const uint8_t *>(address);
     mapped.length = size;
   }
-  ::close(descriptor);
   return mapped;
 }
 
 MappedFile::MappedFile(MappedFile &&other) noexcept
     : bytes(std::exchange(other.bytes, nullptr)),
-      length(std::exchange(other.length, 0)) {}
+      length(std::exchange(other.length, 0)),
+      descriptor(std::exchange(other.descriptor, -1)) {}
 
 MappedFile::~MappedFile() {
   if (bytes) {
     ::munmap(const_cast<uint8_t *>(bytes), length);
   }
+  if (descriptor >= 0) {
+    ::close(descriptor);
+  }
+}
+
+Status MappedFile::checkSize() const {
+  struct stat info;
+  if (::fstat(descriptor, &info) != 0 ||
+      static_cast<size_t>(info.st_size) < length) {
+    return Status::error("it was cut short while it was in use");
+  }
+  return Status();
 }
 
 Result<ReplacedFile> ReplacedFile::create(const std::string &path) {

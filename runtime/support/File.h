@@ -32,11 +32,14 @@ public:
 
   const uint8_t *data() const { return bytes; }
   size_t size() const { return length; }
+  /// Fails where the file has become shorter than what is mapped.
+  Status checkSize() const;
 
 private:
   MappedFile() = default;
   const uint8_t *bytes = nullptr;
   size_t length = 0;
+  int descriptor = -1;
 };
 
 /// Writes a file beside `path` and puts it in its place only when all of it is
