@@ -12,7 +12,7 @@
 #include <optional>
 #include <tuple>
 
-namespace cleave::partition {
+namespace cleave::partitioning {
 
 using clv::Factor;
 using clv::FactorKind;
@@ -259,4 +259,4 @@ Decision decide(const Query &query, reshard::Cache &cache) {
   return *best;
 }
 
-} // namespace cleave::partition
+} // namespace cleave::partitioning

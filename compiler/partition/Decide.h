@@ -45,7 +45,7 @@
 #include <string>
 #include <vector>
 
-namespace cleave::partition {
+namespace cleave::partitioning {
 
 struct OperandState {
   layout::Layout now;      ///< maybe pending
@@ -78,6 +78,6 @@ struct Decision {
 
 Decision decide(const Query &query, reshard::Cache &cache);
 
-} // namespace cleave::partition
+} // namespace cleave::partitioning
 
 #endif // CLEAVE_COMPILER_PARTITION_DECIDE_H

@@ -11,14 +11,14 @@
 
 using namespace mlir;
 using namespace cleave;
-using namespace cleave::partition;
+using namespace cleave::partitioning;
 
-int64_t partition::elementBytes(Type type) {
+int64_t partitioning::elementBytes(Type type) {
   Type element = cast<RankedTensorType>(type).getElementType();
   return std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
 }
 
-std::vector<layout::NamedDim> partition::namedDims(Type type) {
+std::vector<layout::NamedDim> partitioning::namedDims(Type type) {
   std::vector<layout::NamedDim> dims;
   for (auto [name, size] :
        llvm::zip(clv::dimsOf(type), spmd::globalSizes(type))) {

@@ -16,7 +16,7 @@
 
 #include <memory>
 
-namespace cleave::partition {
+namespace cleave::partitioning {
 
 /// A value as the plan knows it, and what the plan says of it.
 struct Declared {
@@ -68,6 +68,6 @@ private:
 /// The dims of a type with their global sizes.
 std::vector<layout::NamedDim> namedDims(mlir::Type type);
 
-} // namespace cleave::partition
+} // namespace cleave::partitioning
 
 #endif // CLEAVE_COMPILER_PARTITION_DECLARE_H

@@ -22,7 +22,7 @@
 
 using namespace mlir;
 using namespace cleave;
-using namespace cleave::partition;
+using namespace cleave::partitioning;
 using clv::RepeatOp;
 using layout::Layout;
 
@@ -719,11 +719,10 @@ LogicalResult FunctionPartitioner::run() {
   return success();
 }
 
-LogicalResult
-cleave::partitionModule(ModuleOp module, const layout::Plan &plan,
-                        std::vector<layout::ProgramRecord> *records,
-                        std::vector<layout::Resolved> *errors,
-                        const PartitionOptions &given) {
+LogicalResult cleave::partition(ModuleOp module, const layout::Plan &plan,
+                                std::vector<layout::ProgramRecord> *records,
+                                std::vector<layout::Resolved> *errors,
+                                const PartitionOptions &given) {
   PartitionOptions options = given;
   if (!options.resolve) {
     options.resolve = layout::resolve;
@@ -733,10 +732,11 @@ cleave::partitionModule(ModuleOp module, const layout::Plan &plan,
                   spmd::toAttr(module.getContext(), plan.mesh));
   Declarations declarations(plan, options, errors);
   reshard::Cache cache;
+  bool hasEval = module.lookupSymbol("eval") != nullptr;
   for (auto function : module.getOps<func::FuncOp>()) {
     layout::ProgramRecord record;
     StringRef name = function.getName();
-    record.entry = name == "loss" ? "eval" : name.str();
+    record.entry = name == "loss" && !hasEval ? "eval" : name.str();
     if (failed(
             FunctionPartitioner(function, declarations, cache, options, record)
                 .run())) {

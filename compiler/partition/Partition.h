@@ -58,15 +58,15 @@ struct PartitionOptions {
 };
 
 /// Partitions every function of `module` in place and sets its `spmd.mesh`.
-/// One record per function is appended to `records`: entry `train` for @train,
-/// `eval` for @loss, else the function's name. Errors of the plan are emitted
-/// at the operation that needs the value; `errors`, where given, gets them as
-/// the resolver said them, each once.
+/// One record per function is appended to `records`, its entry the function's
+/// name; `eval` for @loss where there is no @eval. Errors of the plan are
+/// emitted at the operation that needs the value; `errors`, where given, gets
+/// them as the resolver said them, each once.
 mlir::LogicalResult
-partitionModule(mlir::ModuleOp module, const layout::Plan &plan,
-                std::vector<layout::ProgramRecord> *records = nullptr,
-                std::vector<layout::Resolved> *errors = nullptr,
-                const PartitionOptions &options = {});
+partition(mlir::ModuleOp module, const layout::Plan &plan,
+          std::vector<layout::ProgramRecord> *records = nullptr,
+          std::vector<layout::Resolved> *errors = nullptr,
+          const PartitionOptions &options = {});
 
 } // namespace cleave
 

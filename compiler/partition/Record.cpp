@@ -13,10 +13,10 @@
 
 using namespace mlir;
 using namespace cleave;
-using namespace cleave::partition;
+using namespace cleave::partitioning;
 using layout::Role;
 
-std::string partition::nameOf(Operation *op) {
+std::string partitioning::nameOf(Operation *op) {
   std::string name = op->getName().stripDialect().str();
   if (auto dim = op->getAttrOfType<StringAttr>("dim")) {
     return name + " along " + dim.str();
@@ -31,7 +31,7 @@ std::string partition::nameOf(Operation *op) {
   return name;
 }
 
-layout::SourcePoint partition::pointOf(Location loc) {
+layout::SourcePoint partitioning::pointOf(Location loc) {
   layout::SourcePoint point;
   loc->walk([&](Location inner) {
     if (auto file = dyn_cast<FileLineColLoc>(inner)) {
@@ -58,10 +58,10 @@ static std::string on(const layout::Split &split, const layout::Mesh &mesh) {
   return text;
 }
 
-std::string partition::reasonFor(const Change &change, const Notes &before,
-                                 const std::vector<std::string> &whyAfter,
-                                 const std::string &need,
-                                 const layout::Mesh &mesh) {
+std::string partitioning::reasonFor(const Change &change, const Notes &before,
+                                    const std::vector<std::string> &whyAfter,
+                                    const std::string &need,
+                                    const layout::Mesh &mesh) {
   std::string text;
   auto say = [&](const std::string &part) {
     if (!part.empty()) {
@@ -96,9 +96,9 @@ std::string partition::reasonFor(const Change &change, const Notes &before,
   return text;
 }
 
-std::string partition::avoidFor(const Change &change,
-                                const layout::ValueInfo &info,
-                                const layout::Mesh &mesh) {
+std::string partitioning::avoidFor(const Change &change,
+                                   const layout::ValueInfo &info,
+                                   const layout::Mesh &mesh) {
   std::string axes = "`" + mesh.describe(change.atoms) + "`";
   switch (change.kind) {
   case reshard::Kind::LocalSlice:

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace cleave::partition {
+namespace cleave::partitioning {
 
 /// What is remembered of a value to explain its layout.
 struct Notes {
@@ -48,6 +48,6 @@ std::string reasonFor(const Change &change, const Notes &before,
 std::string avoidFor(const Change &change, const layout::ValueInfo &info,
                      const layout::Mesh &mesh);
 
-} // namespace cleave::partition
+} // namespace cleave::partitioning
 
 #endif // CLEAVE_COMPILER_PARTITION_RECORD_H

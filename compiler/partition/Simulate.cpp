@@ -448,7 +448,8 @@ llvm::Expected<std::vector<Tensor>> Simulator::run(ArrayRef<Tensor> arguments) {
 }
 
 llvm::Expected<std::vector<Tensor>>
-cleave::partition::simulate(func::FuncOp function, ArrayRef<Tensor> arguments) {
+cleave::partitioning::simulate(func::FuncOp function,
+                               ArrayRef<Tensor> arguments) {
   auto module = function->getParentOfType<ModuleOp>();
   auto mesh = module->getAttrOfType<spmd::MeshAttr>(spmd::SpmdDialect::kMesh);
   if (!mesh) {

@@ -23,7 +23,7 @@
 #include "compiler/reference/Reference.h"
 #include "layout/Layout.h"
 
-namespace cleave::partition {
+namespace cleave::partitioning {
 
 /// Runs a partitioned function on global arguments; gives its global results.
 /// Arguments and results may not be pending.
@@ -31,6 +31,6 @@ llvm::Expected<std::vector<reference::Tensor>>
 simulate(mlir::func::FuncOp function,
          llvm::ArrayRef<reference::Tensor> arguments);
 
-} // namespace cleave::partition
+} // namespace cleave::partitioning
 
 #endif // CLEAVE_COMPILER_PARTITION_SIMULATE_H

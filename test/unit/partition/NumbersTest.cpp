@@ -69,7 +69,7 @@ layout::ProgramRecord recordOf(const GptSizes &sizes, const PlanBuilder &plan) {
   EXPECT_TRUE(gpt.ok);
   std::vector<layout::ProgramRecord> records;
   EXPECT_TRUE(
-      mlir::succeeded(partitionModule(*gpt.module, plan.plan, &records)));
+      mlir::succeeded(partition(*gpt.module, plan.plan, &records)));
   for (layout::ProgramRecord &record : records) {
     if (record.entry == "train") {
       return record;

@@ -306,7 +306,7 @@ public:
       };
     }
     std::vector<layout::ProgramRecord> records;
-    if (failed(partitionModule(*module, plan, &records, nullptr, options))) {
+    if (failed(partition(*module, plan, &records, nullptr, options))) {
       return "is not partitioned: " + lastError;
     }
     if (only) {
@@ -318,7 +318,7 @@ public:
         return "makes [" + made + "], not [" + *only + "]";
       }
     }
-    auto found = partition::simulate(function, arguments);
+    auto found = partitioning::simulate(function, arguments);
     if (!found) {
       return llvm::toString(found.takeError());
     }

@@ -29,8 +29,8 @@ void expectSame(const GptSizes &sizes, const PlanBuilder &plan) {
   ASSERT_TRUE(bool(wanted));
   std::vector<layout::ProgramRecord> records;
   ASSERT_TRUE(
-      mlir::succeeded(partitionModule(*gpt.module, plan.plan, &records)));
-  auto found = partition::simulate(train, arguments);
+      mlir::succeeded(partition(*gpt.module, plan.plan, &records)));
+  auto found = partitioning::simulate(train, arguments);
   if (!found) {
     FAIL() << llvm::toString(found.takeError());
   }
