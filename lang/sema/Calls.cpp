@@ -70,10 +70,9 @@ std::string Elaborator::resolveDim(const Expr &expr, bool report) {
 // What belongs to the language and has no code yet, by its last name.
 static bool isLater(const std::string &name) {
   static const std::set<std::string> later = {
-      "conv",     "pool",        "batch_norm", "top_k",
-      "dispatch", "combine",     "moe",        "mtp_block",
-      "lm_loss",  "attend_rope", "shift",      "gather",
-      "scatter",  "all_reduce",  "all_gather", "all_to_all"};
+      "conv",    "pool",    "batch_norm", "top_k",       "dispatch",
+      "combine", "moe",     "mtp_block",  "attend_rope", "shift",
+      "gather",  "scatter", "all_reduce", "all_gather",  "all_to_all"};
   return later.count(name);
 }
 
@@ -344,7 +343,8 @@ Val Elaborator::callFunction(const CallExpr &call, Found<FnDecl> function) {
       good = false;
     }
   }
-  if (!good) {
+  // Its errors were reported at its first call.
+  if (!good || failed.count(&fn)) {
     return {};
   }
 
@@ -353,6 +353,9 @@ Val Elaborator::callFunction(const CallExpr &call, Found<FnDecl> function) {
     FrameGuard guard(frame, &inner, node, child);
     size_t before = diags.errorCount();
     runBlock(fn.body);
+    if (diags.errorCount() != before) {
+      failed.insert(&fn);
+    }
     if (!inner.returned && diags.errorCount() == before) {
       diags
           .error(Diag::MissingReturn, fn.name.range,

@@ -289,6 +289,7 @@ private:
   RegionNode *root = nullptr, *node = nullptr;
   Frame *frame = nullptr;
   std::vector<const ast::FnDecl *> callStack;
+  std::set<const ast::FnDecl *> failed;        // functions with errors inside
   std::map<const ast::IfStmt *, bool> choices; // of segments of repeats
   std::vector<Tensor> leafArguments, inputArguments;
   std::map<std::string, size_t> leafByPath;

@@ -170,7 +170,12 @@ void Elaborator::runRepeat(const RepeatStmt &stmt) {
   std::optional<std::vector<Segment>> segments = segmentsOf(stmt, *count);
   bool owns = false;
   if (segments) {
+    size_t before = diags.errorCount();
     for (const Segment &segment : *segments) {
+      // What the segments share would be reported again.
+      if (diags.errorCount() != before) {
+        break;
+      }
       owns |= runSegment(stmt, segment, segments->size() == 1, carried);
     }
   }

@@ -22,6 +22,8 @@ static cl::opt<std::string> runName("run",
 static cl::opt<bool> reduced("reduced", cl::desc("at the reduced sizes"));
 static cl::opt<bool> leaves("leaves", cl::desc("list leaves, inputs and dims"));
 static cl::opt<bool> json("json", cl::desc("diagnostics as JSON"));
+static cl::opt<bool> adamw("adamw",
+                           cl::desc("train with the default optimizer"));
 static cl::list<std::string> defines("D", cl::Prefix, cl::desc("name=value"));
 
 static const char *spelling(sema::Element element) {
@@ -121,6 +123,7 @@ int main(int argc, char **argv) {
   if (reduced) {
     options.overrides = sema::reducedOverrides(*program, options.model);
   }
+  options.defaultOptimizer = adamw;
   std::vector<std::unique_ptr<ast::NumberExpr>> values;
   for (const std::string &define : defines) {
     size_t equal = define.find('=');
