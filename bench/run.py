@@ -34,7 +34,7 @@ DEEP = dict(layers=32, width=512, heads=8, length=256, tokens=256, sequences=64)
 
 # The benchmark's own plans, of the example's model.
 SOURCE = '''
-use "{example}"
+use std.optim, "{example}"
 
 plan bench(replicas: int = 1, parts: int = 1) of gpt {{
   mesh [data: replicas, tensor: parts]
@@ -42,7 +42,7 @@ plan bench(replicas: int = 1, parts: int = 1) of gpt {{
   shard head, ff, vocab on tensor
 }}
 
-run bench of gpt with adamw(rate: 3e-4, decay: 0.1), clip(1.0) {{
+run bench of gpt with adamw(rate: warmup(2e-3, 50), decay: 0.1), clip(1.0) {{
   plans p = bench({data}, {tensor})
   start p
 }}

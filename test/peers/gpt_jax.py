@@ -67,10 +67,11 @@ def init_state(params):
             "second": jax.tree.map(jnp.zeros_like, params)}
 
 
-def train_step(params, state, step, ids, labels, *, rate, beta1, beta2, epsilon,
-               decay, clip):
-    """One step of AdamW with decoupled decay, after clipping by global norm.
-    `step` counts from 1. Gives (loss, params, state)."""
+def train_step(params, state, step, ids, labels, *, peak, warmup, beta1, beta2,
+               epsilon, decay, clip):
+    """One step of AdamW with decoupled decay, after clipping by global norm. The
+    rate rises to `peak` over `warmup` steps. `step` counts from 1. Gives (loss,
+    params, state)."""
     value, gradients = jax.value_and_grad(loss)(params, ids, labels)
     if clip is not None:
         length = jnp.sqrt(sum(jnp.sum(g * g) for g in gradients.values()))
@@ -80,6 +81,7 @@ def train_step(params, state, step, ids, labels, *, rate, beta1, beta2, epsilon,
                          state["first"], gradients)
     second = jax.tree.map(lambda v, g: beta2 * v + (1 - beta2) * g * g,
                           state["second"], gradients)
+    rate = peak * jnp.minimum(step / warmup, 1.0)
     fix1 = 1 - beta1 ** step
     fix2 = 1 - beta2 ** step
 
@@ -90,11 +92,12 @@ def train_step(params, state, step, ids, labels, *, rate, beta1, beta2, epsilon,
     return value, params, {"first": first, "second": second}
 
 
-ADAMW = dict(rate=3e-4, beta1=0.9, beta2=0.95, epsilon=1e-8, decay=0.1, clip=1.0)
+ADAMW = dict(peak=2e-3, warmup=50, beta1=0.9, beta2=0.95, epsilon=1e-8, decay=0.1,
+             clip=1.0)
 
 
 def make_step(**options):
-    """`train_step`, ready for jax.jit, with AdamW's defaults."""
+    """`train_step`, ready for jax.jit, with the example's figures."""
     return partial(train_step, **{**ADAMW, **options})
 
 
