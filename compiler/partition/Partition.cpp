@@ -17,6 +17,7 @@
 #include "dialects/spmd/Spmd.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -60,7 +61,12 @@ private:
   LogicalResult runRepeat(RepeatOp op);
   LogicalResult runReturn(func::ReturnOp op);
 
+  LogicalResult runSum(clv::AddOp root);
+
   LogicalResult enterRepeat(RepeatOp op);
+  bool isAccumulator(RepeatOp op, unsigned carried);
+  LogicalResult enterCarried(RepeatOp op, unsigned carried);
+  LogicalResult startAccumulator(BlockArgument argument, Value added);
   LogicalResult leaveRepeat(RepeatOp op);
   void hoistWeights(RepeatOp op, unsigned stacked);
 
@@ -106,6 +112,8 @@ private:
   layout::ProgramRecord &record;
   OpBuilder builder;
   llvm::DenseMap<Value, Notes> notes;
+  /// Carried sums whose layout waits for what is added.
+  llvm::DenseSet<Value> accumulators;
   /// Values that were moved already: by value, type and phase.
   llvm::DenseMap<std::pair<Value, std::pair<Type, unsigned>>, Value> moved;
 };
@@ -253,6 +261,12 @@ bool FunctionPartitioner::staysPending(Value value) {
   if (reader->getBlock() != value.getParentBlock()) {
     return false;
   }
+  if (isa<clv::YieldOp>(reader)) {
+    auto repeat = cast<RepeatOp>(reader->getParentOp());
+    unsigned index = value.getUses().begin()->getOperandNumber();
+    return value.hasOneUse() && index < repeat.getCarried().size() &&
+           repeat.getCarriedArguments()[index].getType() == value.getType();
+  }
   if (isa<clv::EdgeOp, clv::GradientOp, func::ReturnOp>(reader)) {
     return true;
   }
@@ -306,6 +320,13 @@ void FunctionPartitioner::settle(Value value, const Declared &declared) {
 }
 
 LogicalResult FunctionPartitioner::runCompute(Operation *op) {
+  for (unsigned i = 0; i < op->getNumOperands(); ++i) {
+    if (accumulators.contains(op->getOperand(i)) &&
+        failed(startAccumulator(cast<BlockArgument>(op->getOperand(i)),
+                                op->getOperand(1 - i)))) {
+      return failure();
+    }
+  }
   auto interface = dyn_cast<clv::RuleInterface>(op);
   if (!interface || op->getNumResults() != 1) {
     return op->emitError("cannot be partitioned: it declares no rule");
@@ -413,6 +434,114 @@ LogicalResult FunctionPartitioner::runCompute(Operation *op) {
   return success();
 }
 
+/// Of two values with the same dims.
+static bool isPlainSum(clv::AddOp sum) {
+  return clv::dimsOf(sum.getLhs()) == clv::dimsOf(sum.getRhs());
+}
+
+/// Whether a plain sum is a term of another and nothing else.
+static bool isInnerSum(clv::AddOp sum) {
+  if (!sum || !isPlainSum(sum) || !sum->hasOneUse()) {
+    return false;
+  }
+  auto outer = dyn_cast<clv::AddOp>(*sum->getUsers().begin());
+  return outer && outer->getBlock() == sum->getBlock() && isPlainSum(outer);
+}
+
+/// The terms of a tree of sums, in order.
+static void collectTerms(Value value, SmallVectorImpl<Value> &terms,
+                         SmallVectorImpl<Operation *> &sums) {
+  SmallVector<Value> stack = {value};
+  while (!stack.empty()) {
+    Value at = stack.pop_back_val();
+    auto sum = at.getDefiningOp<clv::AddOp>();
+    if (at == value || isInnerSum(sum)) {
+      sums.push_back(sum);
+      stack.push_back(sum.getRhs());
+      stack.push_back(sum.getLhs());
+    } else {
+      terms.push_back(at);
+    }
+  }
+}
+
+/// A sum of three or more terms: those pending over the same atoms are added
+/// before they are reduced, most atoms first. (The squares of a global norm.)
+LogicalResult FunctionPartitioner::runSum(clv::AddOp root) {
+  if (!isPlainSum(root)) {
+    return runCompute(root);
+  }
+  if (isInnerSum(root)) {
+    return success(); // done with the outermost
+  }
+  SmallVector<Value> terms;
+  SmallVector<Operation *> sums;
+  collectTerms(root.getResult(), terms, sums);
+  std::vector<layout::Layout> seen;
+  for (Value term : terms) {
+    if (accumulators.contains(term)) {
+      seen.clear();
+      break;
+    }
+    Layout layout = spmd::layoutOf(term.getType());
+    if (!llvm::is_contained(seen, layout)) {
+      seen.push_back(layout);
+    }
+  }
+  if (seen.size() < 2 || terms.size() < 3) {
+    // As it stands, from the innermost.
+    for (Operation *sum : llvm::reverse(sums)) {
+      if (failed(runCompute(sum))) {
+        return failure();
+      }
+    }
+    return success();
+  }
+  auto byPending = [](const Layout &a, const Layout &b) {
+    return a.partial.size() > b.partial.size();
+  };
+  // Stable, and few.
+  for (size_t i = 1; i < seen.size(); ++i) {
+    for (size_t k = i; k > 0 && byPending(seen[k], seen[k - 1]); --k) {
+      std::swap(seen[k], seen[k - 1]);
+    }
+  }
+  Type type = root.getType();
+  builder.setInsertionPoint(root);
+  auto add = [&](Value a, Value b) -> Value {
+    auto sum = builder.create<clv::AddOp>(root.getLoc(), type, a, b);
+    clv::setScope(sum, clv::scopeOf(root));
+    return sum.getResult();
+  };
+  SmallVector<Operation *> made;
+  Value total;
+  for (const Layout &layout : seen) {
+    Value group;
+    for (Value term : terms) {
+      if (spmd::layoutOf(term.getType()) == layout) {
+        group = group ? add(group, term) : term;
+        if (group != term) {
+          made.push_back(group.getDefiningOp());
+        }
+      }
+    }
+    total = total ? add(total, group) : group;
+    if (total != group) {
+      made.push_back(total.getDefiningOp());
+    }
+  }
+  root.getResult().replaceAllUsesWith(total);
+  for (Operation *sum : sums) { // the root first
+    sum->erase();
+  }
+  for (Operation *sum : made) {
+    if (failed(runCompute(sum))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
 /// `edge` and `gradient`: the value goes to the declared layout in one step.
 LogicalResult FunctionPartitioner::runIdentity(Operation *op) {
   Value result = op->getResult(0), operand = op->getOperand(0);
@@ -511,31 +640,92 @@ void FunctionPartitioner::hoistWeights(RepeatOp op, unsigned stacked) {
   op->setOperand(index, move(stack, need));
 }
 
-LogicalResult FunctionPartitioner::enterRepeat(RepeatOp op) {
-  for (auto [i, argument] : llvm::enumerate(op.getCarriedArguments())) {
-    Value init = op->getOperand(i);
-    Need need;
-    need.op = op;
-    need.scope = clv::scopeOfValue(argument);
-    if (need.scope || clv::dimsOf(argument).empty()) {
-      const Declared *declared = declaredOf(argument, op.getLoc());
-      if (!declared) {
-        return failure();
-      }
-      note(argument, *declared);
-      need.layout = declared->layout();
-      need.why = sentencesOf(*declared);
-      need.info = declared->info;
-    } else { // passed through unchanged
-      need.layout = spmd::layoutOf(init.getType());
-      need.layout.partial.clear();
-      notes[argument] = notes.lookup(init);
-      need.info = notes[argument].info;
+static bool isZero(Value value) {
+  if (auto broadcast = value.getDefiningOp<clv::BroadcastOp>()) {
+    return isZero(broadcast.getX());
+  }
+  auto constant = value.getDefiningOp<clv::ConstantOp>();
+  auto number =
+      constant ? dyn_cast<FloatAttr>(constant.getValue()) : FloatAttr();
+  return number && number.getValue().isZero();
+}
+
+/// Whether a carried value is a sum over the iterations, which starts at zero:
+/// it may then stay pending and is reduced once, after the repeat.
+bool FunctionPartitioner::isAccumulator(RepeatOp op, unsigned carried) {
+  BlockArgument argument = op.getCarriedArguments()[carried];
+  if (!argument.hasOneUse() || !isZero(op.getCarried()[carried])) {
+    return false;
+  }
+  auto sum = dyn_cast<clv::AddOp>(*argument.getUsers().begin());
+  return sum && sum->getBlock() == op.getBlock() && sum->hasOneUse() &&
+         op.getYield()->getOperand(carried) == sum.getResult() &&
+         clv::dimsOf(sum.getLhs()) == clv::dimsOf(sum.getRhs());
+}
+
+/// Gives a carried sum the layout of what is added to it.
+LogicalResult FunctionPartitioner::startAccumulator(BlockArgument argument,
+                                                    Value added) {
+  accumulators.erase(argument);
+  auto op = cast<RepeatOp>(argument.getOwner()->getParentOp());
+  unsigned carried = argument.getArgNumber() - 1;
+  Layout layout = spmd::layoutOf(added.getType());
+  if (!layout.isPartial() || layout.reduction != layout::Reduction::Sum) {
+    return enterCarried(op, carried);
+  }
+  // Zeros on every device are a pending sum of zeros.
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(op);
+  auto type = cast<RankedTensorType>(argument.getType());
+  auto scalar = RankedTensorType::get({}, type.getElementType());
+  Value zero = builder.create<clv::ConstantOp>(
+      op.getLoc(), cast<RankedTensorType>(localOf(scalar, Layout())),
+      builder.getFloatAttr(type.getElementType(), 0));
+  Type local = localOf(type, layout);
+  Value zeros = builder.create<clv::BroadcastOp>(op.getLoc(), local, zero);
+  clv::setScope(zero.getDefiningOp(), clv::scopeOfValue(argument));
+  clv::setScope(zeros.getDefiningOp(), clv::scopeOfValue(argument));
+  notes[argument] = notes.lookup(added);
+  op->setOperand(carried, zeros);
+  argument.setType(local);
+  return success();
+}
+
+LogicalResult FunctionPartitioner::enterCarried(RepeatOp op, unsigned i) {
+  BlockArgument argument = op.getCarriedArguments()[i];
+  Value init = op->getOperand(i);
+  Need need;
+  need.op = op;
+  need.scope = clv::scopeOfValue(argument);
+  if (need.scope || clv::dimsOf(argument).empty()) {
+    const Declared *declared = declaredOf(argument, op.getLoc());
+    if (!declared) {
+      return failure();
     }
-    need.sentence = "the repeat over `" + op.getDim().str() + "` carries it";
-    Value at = move(init, need);
-    op->setOperand(i, at);
-    argument.setType(at.getType());
+    note(argument, *declared);
+    need.layout = declared->layout();
+    need.why = sentencesOf(*declared);
+    need.info = declared->info;
+  } else { // passed through unchanged
+    need.layout = spmd::layoutOf(init.getType());
+    need.layout.partial.clear();
+    notes[argument] = notes.lookup(init);
+    need.info = notes[argument].info;
+  }
+  need.sentence = "the repeat over `" + op.getDim().str() + "` carries it";
+  Value at = move(init, need);
+  op->setOperand(i, at);
+  argument.setType(at.getType());
+  return success();
+}
+
+LogicalResult FunctionPartitioner::enterRepeat(RepeatOp op) {
+  for (unsigned i = 0; i < op.getCarried().size(); ++i) {
+    if (isAccumulator(op, i)) {
+      accumulators.insert(op.getCarriedArguments()[i]);
+    } else if (failed(enterCarried(op, i))) {
+      return failure();
+    }
   }
   for (unsigned i = 0; i < op.getStacked().size(); ++i) {
     hoistWeights(op, i);
@@ -579,6 +769,9 @@ LogicalResult FunctionPartitioner::leaveRepeat(RepeatOp op) {
       yield->setOperand(i, value);
       op.getResult(i).setType(cast<RankedTensorType>(value.getType()));
       notes[op.getResult(i)] = notes.lookup(argument);
+      if (spmd::layoutOf(value.getType()).isPartial()) {
+        notes[op.getResult(i)] = notes.lookup(value);
+      }
       continue;
     }
     Layout layout = spmd::layoutOf(value.getType());
@@ -601,10 +794,23 @@ LogicalResult FunctionPartitioner::leaveRepeat(RepeatOp op) {
 }
 
 LogicalResult FunctionPartitioner::runRepeat(RepeatOp op) {
-  if (failed(enterRepeat(op)) || failed(runBlock(*op.getBlock()))) {
+  if (failed(enterRepeat(op)) || failed(runBlock(*op.getBlock())) ||
+      failed(leaveRepeat(op))) {
     return failure();
   }
-  return leaveRepeat(op);
+  for (auto [result, argument] :
+       llvm::zip(op.getCarriedResults(), op.getCarriedArguments())) {
+    if (!spmd::layoutOf(result.getType()).isPartial()) {
+      continue;
+    }
+    const Declared *declared = declarations.of(
+        result.getType(), clv::scopeOfValue(argument), op.getLoc());
+    if (!declared) {
+      return failure();
+    }
+    settle(result, *declared);
+  }
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -652,6 +858,7 @@ LogicalResult FunctionPartitioner::runOperation(Operation *op) {
           [&](Operation *identity) { return runIdentity(identity); })
       .Case([&](clv::WeightOp weight) { return runWeight(weight); })
       .Case([&](RepeatOp repeat) { return runRepeat(repeat); })
+      .Case([&](clv::AddOp sum) { return runSum(sum); })
       .Case([&](func::ReturnOp end) { return runReturn(end); })
       .Case([&](clv::YieldOp) { return success(); })
       .Default([&](Operation *other) { return runCompute(other); });

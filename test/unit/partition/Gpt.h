@@ -23,6 +23,7 @@ struct GptSizes {
           batch = 4, seq = 6;
   bool clip = false;
   bool dropout = false;
+  bool shared = false; ///< a parameter that all layers read
 };
 
 /// A decoder with a tied embedding and nine parameters a layer: qkv in one,
@@ -146,6 +147,9 @@ private:
     layer("mlp/up", {"embed", "ff"});
     layer("mlp/down", {"ff", "embed"});
     layer("mlp/bias", {"ff"});
+    if (sizes.shared) {
+      params.push_back({"shared", type({"embed"})});
+    }
 
     llvm::SmallVector<mlir::Type> types = {type({"batch", "seq"}, true),
                                            type({"batch", "seq"}, true)};
@@ -245,7 +249,7 @@ private:
     Value x =
         top.edge(embedding.lookup(table, arguments[0], "vocab"), "embedding");
     llvm::SmallVector<Value> stacked(arguments.begin() + 3,
-                                     arguments.begin() + 2 + params.size());
+                                     arguments.begin() + 12);
     mlir::OperationState state(loc, "clv.repeat");
     state.addOperands(x);
     state.addOperands(stacked);
@@ -289,6 +293,9 @@ private:
       y = in("layer").add(y, a);
       Value m = mlp(norm(y, p(4), p(5), "norm2"), p(6), p(7), p(8));
       y = in("layer").add(y, m);
+      if (sizes.shared) {
+        y = in("layer").mul(y, weight(arguments[12], "shared", "layer"));
+      }
       builder.create<clv::YieldOp>(loc, y);
     }
     clv::Build b = in("output");

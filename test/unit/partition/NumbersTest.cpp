@@ -68,8 +68,7 @@ layout::ProgramRecord recordOf(const GptSizes &sizes, const PlanBuilder &plan) {
   Gpt gpt(context, sizes, /*probe=*/false);
   EXPECT_TRUE(gpt.ok);
   std::vector<layout::ProgramRecord> records;
-  EXPECT_TRUE(
-      mlir::succeeded(partition(*gpt.module, plan.plan, &records)));
+  EXPECT_TRUE(mlir::succeeded(partition(*gpt.module, plan.plan, &records)));
   for (layout::ProgramRecord &record : records) {
     if (record.entry == "train") {
       return record;
@@ -170,6 +169,45 @@ TEST(Numbers, SequenceParallelism) {
   EXPECT_EQ(gathers, (2 + 4) * layers);
   EXPECT_EQ(scatters, (2 + 2) * layers);
   EXPECT_EQ(gradients, 4 * layers);
+}
+
+TEST(Numbers, SharedParametersAreReducedOnce) {
+  // Its gradient adds up over the layers and stays pending until the end.
+  GptSizes sizes = large(3);
+  sizes.shared = true;
+  EXPECT_EQ(count(recordOf(sizes, data())), (Counts{0, 9 * 3 + 2 + 1, 0, 0}));
+}
+
+TEST(Numbers, TheGlobalNormIsReducedByKind) {
+  // Squares of leaves that are split alike are added before they are reduced.
+  GptSizes sizes = large(3);
+  sizes.clip = true;
+  auto norm = [&](const PlanBuilder &plan) {
+    int64_t reduced = 0;
+    for (const layout::CollectiveRecord &entry :
+         recordOf(sizes, plan).collectives) {
+      bool isScalar = entry.value.dims.empty() &&
+                      entry.value.phase == layout::Phase::Update;
+      reduced += isScalar ? entry.iterations : 0;
+    }
+    return reduced;
+  };
+  EXPECT_EQ(norm(data()), 0);
+  EXPECT_EQ(norm(both()), 1); // over tensor
+  EXPECT_EQ(norm(data().zero(1, "data", kKeep)), 1);
+  // Over both, over tensor alone, over data alone.
+  EXPECT_LE(norm(both().zero(1, "data", kKeep)), 3);
+}
+
+TEST(Numbers, GatheringPerStep) {
+  GptSizes sizes = large(3);
+  PlanBuilder plan = data().zero(3, "data", kKeep);
+  layout::GatherStatement gather;
+  gather.selection = role(layout::Role::Weights);
+  gather.per = "step";
+  plan.plan.gathers.push_back(gather);
+  // Once for forward and backward together, the tied embedding too.
+  EXPECT_EQ(count(recordOf(sizes, plan)).gather, 4 * 3 + 1);
 }
 
 TEST(Numbers, CompileTimeDoesNotGrowWithDevices) {

@@ -28,8 +28,7 @@ void expectSame(const GptSizes &sizes, const PlanBuilder &plan) {
   auto wanted = reference::evaluate(train, arguments);
   ASSERT_TRUE(bool(wanted));
   std::vector<layout::ProgramRecord> records;
-  ASSERT_TRUE(
-      mlir::succeeded(partition(*gpt.module, plan.plan, &records)));
+  ASSERT_TRUE(mlir::succeeded(partition(*gpt.module, plan.plan, &records)));
   auto found = partitioning::simulate(train, arguments);
   if (!found) {
     FAIL() << llvm::toString(found.takeError());
@@ -95,6 +94,21 @@ TEST(Train, SequenceParallel) {
                         .data()
                         .megatron(true)
                         .sequence());
+}
+
+TEST(Train, SharedAndClipped) {
+  GptSizes sizes;
+  sizes.shared = true;
+  sizes.clip = true;
+  sizes.batch = 5;
+  PlanBuilder plan = PlanBuilder({{"data", 2}, {"tensor", 2}});
+  plan.data().megatron(true).sequence().zero(3, "data");
+  expectSame(sizes, plan);
+  layout::GatherStatement gather;
+  gather.selection = role(layout::Role::Weights);
+  gather.per = "step";
+  plan.plan.gathers.push_back(gather);
+  expectSame(sizes, plan);
 }
 
 TEST(Train, Zero) {
