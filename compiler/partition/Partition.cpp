@@ -16,6 +16,7 @@
 #include "compiler/partition/Record.h"
 #include "dialects/spmd/Spmd.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
@@ -912,11 +913,26 @@ LogicalResult FunctionPartitioner::runArguments() {
   return success();
 }
 
+/// A value that nothing reads must not cost a collective.
+static void eraseUnread(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
+    for (Region &region : op.getRegions()) {
+      for (Block &inner : region) {
+        eraseUnread(inner);
+      }
+    }
+    if (isOpTriviallyDead(&op)) {
+      op.erase();
+    }
+  }
+}
+
 LogicalResult FunctionPartitioner::run() {
   if (!llvm::hasSingleElement(function.getBody())) {
     return function.emitError("must have one block");
   }
   Block &body = function.getBody().front();
+  eraseUnread(body);
   if (failed(runArguments()) || failed(runBlock(body))) {
     return failure();
   }
