@@ -7,6 +7,7 @@
 
 #include "compiler/emit/Emit.h"
 
+#include "compiler/emit/Order.h"
 #include "compiler/emit/Prepare.h"
 #include "compiler/emit/Program.h"
 #include "runtime/format/Convert.h"
@@ -542,6 +543,7 @@ llvm::Expected<std::unique_ptr<format::ProgramT>> ProgramWriter::write() {
   if (llvm::Error error = prepare(function)) {
     return std::move(error);
   }
+  chooseOrders(function);
   if (llvm::Error error = readArguments()) {
     return std::move(error);
   }

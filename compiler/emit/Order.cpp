@@ -1,0 +1,251 @@
+//===- Order.cpp - The order of dims in memory ----------------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/emit/Order.h"
+
+#include "dialects/spmd/Spmd.h"
+#include "llvm/ADT/EquivalenceClasses.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace cleave;
+
+namespace {
+
+using Names = SmallVector<std::string>;
+
+class Orderer {
+public:
+  explicit Orderer(func::FuncOp function) : function(function) {}
+  void run();
+
+private:
+  func::FuncOp function;
+  llvm::EquivalenceClasses<void *> classes;
+  llvm::DenseSet<void *> decided;     ///< leaders
+  std::map<std::vector<std::string>, Names> orders; ///< by the set of dims
+
+  void tie(Value a, Value b) {
+    classes.unionSets(a.getAsOpaquePointer(), b.getAsOpaquePointer());
+  }
+  void *leader(Value value) {
+    classes.insert(value.getAsOpaquePointer());
+    return classes.getLeaderValue(value.getAsOpaquePointer());
+  }
+  void tieAll();
+  void tieRepeat(clv::RepeatOp repeat);
+  void remember(Value value);
+  std::optional<Names> known(Value value);
+  std::optional<Names> preferred(Operation *op);
+  void decide(Value value, const std::optional<Names> &order);
+};
+
+} // namespace
+
+static Names namesOf(Value value) {
+  Names names;
+  for (StringRef name : clv::dimsOf(value)) {
+    names.push_back(name.str());
+  }
+  return names;
+}
+
+static int64_t rankOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getRank();
+}
+
+static std::vector<std::string> setOf(const Names &names) {
+  std::vector<std::string> sorted(names.begin(), names.end());
+  llvm::sort(sorted);
+  return sorted;
+}
+
+/// The type whose dim i is dim `from[i]` of `type`.
+static RankedTensorType permuted(RankedTensorType type,
+                                 ArrayRef<int64_t> from) {
+  SmallVector<int64_t> shape;
+  for (int64_t i : from) {
+    shape.push_back(type.getDimSize(i));
+  }
+  Attribute encoding = type.getEncoding();
+  auto pick = [&](auto all) {
+    using Element = std::decay_t<decltype(all[0])>;
+    SmallVector<Element> result;
+    for (int64_t i : from) {
+      result.push_back(all[i]);
+    }
+    return result;
+  };
+  MLIRContext *context = type.getContext();
+  if (auto dims = dyn_cast_or_null<clv::DimsAttr>(encoding)) {
+    SmallVector<StringAttr> names = pick(dims.getNames());
+    encoding = clv::DimsAttr::get(context, ArrayRef<StringAttr>(names));
+  } else if (auto local = dyn_cast_or_null<spmd::LocalAttr>(encoding)) {
+    SmallVector<StringAttr> names = pick(local.getNames());
+    SmallVector<int64_t> sizes = pick(local.getSizes());
+    SmallVector<spmd::SplitAttr> splits = pick(local.getSplits());
+    encoding =
+        spmd::LocalAttr::get(context, names, sizes, splits,
+                             local.getPartial(), local.getReduction());
+  }
+  return RankedTensorType::get(shape, type.getElementType(), encoding);
+}
+
+void Orderer::tieRepeat(clv::RepeatOp repeat) {
+  auto yielded = repeat.getYield()->getOperands();
+  size_t carried = repeat.getCarried().size();
+  for (size_t i = 0; i < carried; ++i) {
+    Value argument = repeat.getCarriedArguments()[i];
+    tie(repeat.getCarried()[i], argument);
+    tie(argument, yielded[i]);
+    tie(argument, repeat.getResult(i));
+  }
+  for (auto [operand, argument] :
+       llvm::zip(repeat.getStacked(), repeat.getStackedArguments())) {
+    tie(operand, argument);
+  }
+  for (size_t i = carried; i < repeat.getNumResults(); ++i) {
+    tie(repeat.getResult(i), yielded[i]);
+  }
+}
+
+void Orderer::tieAll() {
+  function.walk([&](Operation *op) {
+    if (auto repeat = dyn_cast<clv::RepeatOp>(op)) {
+      tieRepeat(repeat);
+    } else if (isa<clv::RenameOp, clv::SliceOp, clv::PadOp,
+                   spmd::CollectiveInterface, spmd::LocalSliceOp>(op)) {
+      tie(op->getOperand(0), op->getResult(0));
+    }
+  });
+  for (Value argument : function.getArguments()) {
+    decided.insert(leader(argument));
+  }
+  for (Value result : function.getBody().front().getTerminator()->getOperands()) {
+    decided.insert(leader(result));
+  }
+}
+
+void Orderer::remember(Value value) {
+  Names names = namesOf(value);
+  orders.try_emplace(setOf(names), names);
+}
+
+std::optional<Names> Orderer::known(Value value) {
+  auto found = orders.find(setOf(namesOf(value)));
+  return found == orders.end() ? std::nullopt
+                               : std::optional<Names>(found->second);
+}
+
+std::optional<Names> Orderer::preferred(Operation *op) {
+  Value result = op->getResult(0);
+  std::vector<std::string> wanted = setOf(namesOf(result));
+  if (isa<clv::ElementwiseInterface, clv::BroadcastOp, clv::EdgeOp,
+          clv::WeightOp, clv::GradientOp>(op)) {
+    std::optional<Names> best;
+    bool isFloat = false;
+    for (Value operand : op->getOperands()) {
+      Names names = namesOf(operand);
+      bool floats = isa<FloatType>(
+          cast<RankedTensorType>(operand.getType()).getElementType());
+      if (setOf(names) == wanted && (!best || (floats && !isFloat))) {
+        best = names;
+        isFloat = floats;
+      }
+    }
+    return best ? best : known(result);
+  }
+  if (auto reduce = dyn_cast<clv::ReduceOp>(op)) {
+    Names names = namesOf(reduce.getX());
+    llvm::erase_if(names, [&](const std::string &name) {
+      return !llvm::is_contained(wanted, name);
+    });
+    return names;
+  }
+  if (auto dot = dyn_cast<clv::DotOp>(op)) {
+    if (std::optional<Names> order = known(result)) {
+      return order;
+    }
+    Names names;
+    for (Value operand : {dot.getLhs(), dot.getRhs()}) {
+      for (const std::string &name : namesOf(operand)) {
+        if (llvm::is_contained(wanted, name) &&
+            !llvm::is_contained(names, name)) {
+          names.push_back(name);
+        }
+      }
+    }
+    return names;
+  }
+  if (isa<clv::ScatterAddOp>(op)) {
+    return known(result);
+  }
+  return std::nullopt;
+}
+
+/// Orders a value, and all that share its order, as `order` says. Where some
+/// of them are slices of others, leading dims stay in front.
+void Orderer::decide(Value value, const std::optional<Names> &order) {
+  void *first = leader(value);
+  if (!decided.insert(first).second || !order) {
+    return;
+  }
+  SmallVector<Value> members;
+  int64_t base = rankOf(value);
+  for (auto it = classes.findLeader(first); it != classes.member_end(); ++it) {
+    members.push_back(Value::getFromOpaquePointer(*it));
+    base = std::min(base, rankOf(members.back()));
+  }
+  Names names = namesOf(value);
+  int64_t leading = rankOf(value) - base;
+  SmallVector<int64_t> from; // of the last `base` dims
+  for (auto [i, name] : llvm::enumerate(*order)) {
+    int64_t at = llvm::find(names, name) - names.begin();
+    if (static_cast<int64_t>(i) < leading) {
+      if (at != static_cast<int64_t>(i)) {
+        return;
+      }
+      continue;
+    }
+    from.push_back(at - leading);
+  }
+  for (Value member : members) {
+    int64_t front = rankOf(member) - base;
+    SmallVector<int64_t> all;
+    for (int64_t i = 0; i < front; ++i) {
+      all.push_back(i);
+    }
+    for (int64_t i : from) {
+      all.push_back(i + front);
+    }
+    member.setType(permuted(cast<RankedTensorType>(member.getType()), all));
+  }
+}
+
+void Orderer::run() {
+  tieAll();
+  for (Value argument : function.getArguments()) {
+    remember(argument);
+  }
+  function.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (auto repeat = dyn_cast<clv::RepeatOp>(op)) {
+      for (Value argument : repeat.getBlock()->getArguments()) {
+        remember(argument);
+      }
+      return;
+    }
+    if (op->getNumResults() != 1 ||
+        !isa<RankedTensorType>(op->getResult(0).getType())) {
+      return;
+    }
+    decide(op->getResult(0), preferred(op));
+    remember(op->getResult(0));
+  });
+}
+
+void emit::chooseOrders(func::FuncOp function) { Orderer(function).run(); }
