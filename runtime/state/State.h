@@ -65,7 +65,7 @@ public:
 
   uint64_t step = 0;   ///< optimizer steps done
   uint64_t cursor = 0; ///< samples consumed
-  uint64_t seed = 0;
+  uint64_t seed = 0;   ///< programs take it as an i32: its lower 32 bits
 
 private:
   const format::PlanSetT *plans = nullptr;

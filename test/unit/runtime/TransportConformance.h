@@ -20,6 +20,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 
 namespace cleave::transport {
@@ -36,6 +37,10 @@ struct Factory {
   std::string name;
   std::function<std::unique_ptr<Fleet>(int64_t devices)> make;
 };
+
+inline void PrintTo(const Factory &factory, std::ostream *stream) {
+  *stream << factory.name;
+}
 
 class TransportConformance : public testing::TestWithParam<Factory> {};
 
