@@ -28,6 +28,7 @@ private:
   func::FuncOp function;
   llvm::EquivalenceClasses<void *> classes;
   llvm::DenseSet<void *> decided;     ///< leaders
+  llvm::DenseSet<void *> fixed;       ///< leaders of arguments and results
   std::map<std::vector<std::string>, Names> orders; ///< by the set of dims
 
   void tie(Value a, Value b) {
@@ -42,6 +43,7 @@ private:
   void remember(Value value);
   std::optional<Names> known(Value value);
   std::optional<Names> preferred(Operation *op);
+  void followReaders(Value value);
   void decide(Value value, const std::optional<Names> &order);
 };
 
@@ -123,12 +125,13 @@ void Orderer::tieAll() {
       tie(op->getOperand(0), op->getResult(0));
     }
   });
-  for (Value argument : function.getArguments()) {
-    decided.insert(leader(argument));
-  }
-  for (Value result : function.getBody().front().getTerminator()->getOperands()) {
-    decided.insert(leader(result));
-  }
+  auto fix = [&](Value value) {
+    decided.insert(leader(value));
+    fixed.insert(leader(value));
+  };
+  llvm::for_each(function.getArguments(), fix);
+  llvm::for_each(function.getBody().front().getTerminator()->getOperands(),
+                 fix);
 }
 
 void Orderer::remember(Value value) {
@@ -188,6 +191,45 @@ std::optional<Names> Orderer::preferred(Operation *op) {
   return std::nullopt;
 }
 
+/// Orders a contraction's result as elementwise readers need it that meet an
+/// argument or make a result of the function: a gradient like its parameter,
+/// by way of the moments.
+void Orderer::followReaders(Value value) {
+  constexpr size_t mostSteps = 64;
+  SmallVector<std::pair<Value, Value>> queue; // a value, and whose order it has
+  llvm::DenseSet<Value> seen;
+  auto push = [&](Value v, Value origin) {
+    if (rankOf(v) > 1 && seen.insert(v).second) {
+      queue.push_back({v, origin});
+    }
+  };
+  for (auto it = classes.findLeader(leader(value)); it != classes.member_end();
+       ++it) {
+    Value member = Value::getFromOpaquePointer(*it);
+    push(member, member);
+  }
+  for (size_t i = 0; i < queue.size() && i < mostSteps; ++i) {
+    auto [current, origin] = queue[i];
+    std::vector<std::string> dims = setOf(namesOf(current));
+    for (Operation *user : current.getUsers()) {
+      if (!isa<clv::ElementwiseInterface>(user)) {
+        continue;
+      }
+      SmallVector<Value> others(user->getOperands());
+      others.push_back(user->getResult(0));
+      for (Value other : others) {
+        if (setOf(namesOf(other)) == dims && fixed.contains(leader(other))) {
+          decide(origin, namesOf(other));
+          return;
+        }
+      }
+      if (setOf(namesOf(user->getResult(0))) == dims) {
+        push(user->getResult(0), origin);
+      }
+    }
+  }
+}
+
 /// Orders a value, and all that share its order, as `order` says. Where some
 /// of them are slices of others, leading dims stay in front.
 void Orderer::decide(Value value, const std::optional<Names> &order) {
@@ -242,6 +284,9 @@ void Orderer::run() {
     if (op->getNumResults() != 1 ||
         !isa<RankedTensorType>(op->getResult(0).getType())) {
       return;
+    }
+    if (isa<clv::DotOp, clv::ScatterAddOp>(op)) {
+      followReaders(op->getResult(0));
     }
     decide(op->getResult(0), preferred(op));
     remember(op->getResult(0));

@@ -14,8 +14,9 @@
 //    collectives, slices, what a repeat carries and stacks), have one order;
 //  * an elementwise result is ordered like an operand that has all its dims, a
 //    reduction like its operand;
-//  * a contraction or scatter like an earlier value with the same dims (the
-//    gradient like the parameter), else lhs first, then what rhs adds.
+//  * a contraction or scatter as elementwise readers meet it with an argument
+//    (the gradient like the parameter), else like an earlier value with the
+//    same dims, else lhs first, then what rhs adds.
 //
 //===----------------------------------------------------------------------===//
 
