@@ -66,6 +66,15 @@ void DiagnosticEngine::sortFrom(size_t first) {
   }
 }
 
+void DiagnosticEngine::noteSince(size_t first, SourceRange range,
+                                 const std::string &message) {
+  for (size_t i = first; i < diagnostics.size(); ++i) {
+    if (diagnostics[i].severity == Severity::Error) {
+      diagnostics[i].notes.push_back({range, message});
+    }
+  }
+}
+
 void DiagnosticEngine::clear() {
   diagnostics.clear();
   errors = 0;

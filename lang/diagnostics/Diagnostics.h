@@ -138,6 +138,11 @@ public:
   // against a note that belongs to an error.
   DiagnosticBuilder note(Diag kind, SourceRange range, std::string message);
 
+  // Adds a note to each error from the given number of reports on: where the
+  // function was called whose body has them, say.
+  void noteSince(size_t first, SourceRange range, const std::string &message);
+  size_t reportCount() const { return diagnostics.size(); }
+
   bool hasErrors() const { return errors != 0; }
   size_t errorCount() const { return errors; }
   const std::deque<Diagnostic> &all() const { return diagnostics; }

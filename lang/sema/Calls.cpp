@@ -78,8 +78,11 @@ static bool isLater(const std::string &name) {
 
 Val Elaborator::visitCall(const CallExpr &call) {
   std::string name = call.callee.text();
-  if (Found<FnDecl> function =
-          findFunction(program, *frame->file, call.callee)) {
+  Found<FnDecl> function =
+      frame->kind == Frame::Kind::Optimizer
+          ? findFunctionOpenly(program, *frame->file, call.callee)
+          : findFunction(program, *frame->file, call.callee);
+  if (function) {
     return callFunction(call, function);
   }
   if (isBuiltin(name)) {
@@ -351,16 +354,16 @@ Val Elaborator::callFunction(const CallExpr &call, Found<FnDecl> function) {
   callStack.push_back(&fn);
   {
     FrameGuard guard(frame, &inner, node, child);
-    size_t before = diags.errorCount();
+    size_t before = diags.errorCount(), reports = diags.reportCount();
     runBlock(fn.body);
+    if (!inner.returned && diags.errorCount() == before) {
+      diags.error(Diag::MissingReturn, fn.name.range,
+                  quoted(fn.name.text) + " has no `return`");
+    }
     if (diags.errorCount() != before) {
       failed.insert(&fn);
-    }
-    if (!inner.returned && diags.errorCount() == before) {
-      diags
-          .error(Diag::MissingReturn, fn.name.range,
-                 quoted(fn.name.text) + " has no `return`")
-          .note(call.range, "it is called here");
+      diags.noteSince(reports, call.range,
+                      quoted(fn.name.text) + " is called here");
     }
   }
   callStack.pop_back();

@@ -58,6 +58,20 @@ Found<FnDecl> sema::findFunction(const Program &program, const File &from,
   return {};
 }
 
+Found<FnDecl> sema::findFunctionOpenly(const Program &program, const File &from,
+                                       const DottedName &name) {
+  Found<FnDecl> found = findFunction(program, from, name);
+  for (const Use &use : from.uses) {
+    const File *file = found || use.isPath || name.parts.size() != 1
+                           ? nullptr
+                           : program.find(use.target);
+    if (file) {
+      found = findFunction(program, *file, name);
+    }
+  }
+  return found;
+}
+
 std::vector<std::string> sema::functionNames(const Program &program,
                                              const File &from) {
   std::vector<std::string> result;

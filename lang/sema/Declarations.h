@@ -21,6 +21,11 @@ template <typename T> struct Found {
 
 Found<ast::FnDecl> findFunction(const Program &program, const ast::File &from,
                                 const ast::DottedName &name);
+// As `findFunction`, and a name alone may be one of a used module: for rates of
+// optimizers (`adamw(rate: warmup(1e-3, 100))`).
+Found<ast::FnDecl> findFunctionOpenly(const Program &program,
+                                      const ast::File &from,
+                                      const ast::DottedName &name);
 // All that `findFunction` would find, as one would write them.
 std::vector<std::string> functionNames(const Program &program,
                                        const ast::File &from);

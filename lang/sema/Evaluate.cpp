@@ -1,6 +1,7 @@
 #include "lang/sema/Evaluate.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstdio>
 
@@ -86,13 +87,7 @@ std::optional<Value> Evaluator::visit(const Expr &expr) {
 
 std::optional<Value> Evaluator::visitNumber(const NumberExpr &expr) {
   std::optional<Unit> unit = findUnit(expr.unit);
-  if (!unit) {
-    diags
-        .error(Diag::UnknownUnit, expr.unitRange,
-               "unknown unit `" + expr.unit + "`")
-        .help(suggestion(expr.unit, allUnits()));
-    return std::nullopt;
-  }
+  assert(unit && "the parser knows all units");
   if (expr.isInteger && unit->scale == 1) {
     return Value::ofInteger(expr.integer, unit->quantity);
   }

@@ -58,12 +58,6 @@ void Elaborator::run(const Stmt &stmt) {
     return runReturn(static_cast<const ReturnStmt &>(stmt));
   case StmtKind::Minimize:
     return runMinimize(static_cast<const MinimizeStmt &>(stmt));
-  case StmtKind::For:
-    diags
-        .error(Diag::LaterStatement, stmt.keyword,
-               "`for` in a model or a function is not built yet")
-        .help("`repeat` loops over a dim");
-    return;
   case StmtKind::State:
     if (isIn(Frame::Kind::Optimizer, stmt, "an optimizer")) {
       diags.error(Diag::BadStatement, stmt.keyword,
@@ -75,13 +69,9 @@ void Elaborator::run(const Stmt &stmt) {
       runUpdate(static_cast<const UpdateStmt &>(stmt));
     }
     return;
-  case StmtKind::Action:
-    diags.error(Diag::BadStatement, stmt.keyword,
-                "this statement belongs in a schedule");
-    return;
   default:
     diags.error(Diag::BadStatement, stmt.keyword,
-                "this statement belongs in a plan or a run");
+                "this statement does not belong in a model or a function");
     return;
   }
 }
