@@ -207,8 +207,7 @@ Status Session::Implementation::prepare(const SessionOptions &options) {
   try {
     crew = std::make_unique<Crew>(devices);
   } catch (const std::system_error &error) {
-    return Status::error(std::string("cannot start a thread: ") +
-                         error.what());
+    return Status::error(std::string("cannot start a thread: ") + error.what());
   }
   return crew->all([this](int64_t device) { return prepareSeat(device); });
 }

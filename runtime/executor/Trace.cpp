@@ -45,8 +45,8 @@ static std::string describe(const format::PlanT &plan, const Event &event) {
     }
     arguments = "\"path\":" + jsonText(site.path);
     if (!site.file.empty()) {
-      arguments +=
-          ",\"source\":" + jsonText(site.file + ":" + std::to_string(site.line));
+      arguments += ",\"source\":" +
+                   jsonText(site.file + ":" + std::to_string(site.line));
     }
   }
   if (event.kind == EventKind::Start || event.kind == EventKind::Wait) {
