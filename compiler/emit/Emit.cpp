@@ -412,7 +412,11 @@ void ProgramWriter::writeContraction(const Action &action, Body &body) {
                             clv::findDim(operands[2].getType(), name)});
     }
   }
-  table.site = siteOf(action, "dot");
+  std::string name = "dot over";
+  for (Attribute dim : dot.getOver()) {
+    name += " " + cast<StringAttr>(dim).getValue().str();
+  }
+  table.site = siteOf(action, name);
   push(body, std::move(table));
 }
 

@@ -9,6 +9,9 @@
 // decided: results of the function, then of each loop from the last to the
 // first, and inside each loop what it yields.
 //
+// An all-reduce works in place where nobody else reads its source afterwards:
+// both values are then one.
+//
 //===----------------------------------------------------------------------===//
 
 #include "compiler/emit/Program.h"
@@ -48,8 +51,19 @@ private:
   llvm::DenseMap<Value, Reads> reads; ///< of roots, lifted to their block
   llvm::DenseMap<Value, const Action *> makers;
   llvm::DenseMap<int, int> leafBuffers;
+  llvm::DenseMap<Value, Value> inPlace; ///< results of all-reduces: sources
   int64_t finalPosition = 0;
 
+  Value rootOf(Value value) {
+    value = emit::rootOf(value);
+    while (Value source = inPlace.lookup(value)) {
+      value = emit::rootOf(source);
+    }
+    return value;
+  }
+  Place placeOf(Value value) { return result.places.lookup(rootOf(value)); }
+  void findInPlace(const Actions &actions);
+  void readAll();
   void read(Value value, int64_t position, const Action *reader);
   void findReads(const Actions &actions);
   void placeActions(const Actions &actions, int depth);
@@ -65,10 +79,9 @@ private:
 public:
   void run() {
     finalPosition = actions.empty() ? 0 : actions.back()->end + 1;
-    findReads(actions);
-    for (Value value : function.getBody().front().getTerminator()->getOperands()) {
-      read(value, finalPosition, nullptr);
-    }
+    readAll();
+    findInPlace(actions);
+    readAll();
   }
 };
 
@@ -102,7 +115,7 @@ void Placer::read(Value value, int64_t position, const Action *reader) {
 void Placer::findReads(const Actions &actions) {
   for (const auto &action : actions) {
     for (Value value : writesOf(*action)) {
-      makers[value] = action.get();
+      makers.try_emplace(rootOf(value), action.get());
     }
     if (action->kind != Action::Loop) {
       for (Value value : readsOf(*action)) {
@@ -130,6 +143,47 @@ void Placer::findReads(const Actions &actions) {
         Reads &entry = reads[rootOf(value)];
         entry = {action->end, entry.count + 1};
       }
+    }
+  }
+}
+
+void Placer::readAll() {
+  reads.clear();
+  makers.clear();
+  findReads(actions);
+  Operation *terminator = function.getBody().front().getTerminator();
+  for (Value value : terminator->getOperands()) {
+    read(value, finalPosition, nullptr);
+  }
+}
+
+/// The all-reduces of a source that is made in the same block, and that only
+/// their own wait reads last.
+void Placer::findInPlace(const Actions &actions) {
+  for (const auto &action : actions) {
+    findInPlace(action->body);
+    if (action->kind != Action::Wait ||
+        !isa<spmd::AllReduceOp>(action->op)) {
+      continue;
+    }
+    Value source = rootOf(action->op->getOperand(0));
+    const Action *start = action->start;
+    const Action *maker = makers.lookup(source);
+    Reads last = reads.lookup(source);
+    bool alone = last.last == action->begin && last.count == 1;
+    bool local = maker && maker->kind != Action::Start &&
+                 maker->parent == action->parent;
+    // Whoever reads it between start and wait would see half a sum.
+    for (const auto &other : actions) {
+      if (other->begin > start->begin && other->begin < action->begin) {
+        for (Value value : readsOf(*other)) {
+          alone &= rootOf(value) != source;
+        }
+        alone &= other->kind != Action::Loop;
+      }
+    }
+    if (alone && local) {
+      inPlace[action->op->getResult(0)] = source;
     }
   }
 }
@@ -240,7 +294,7 @@ void Placer::placeResults(function_ref<int(unsigned)> resultLeafOf) {
   placeActions(actions, 0);
   std::vector<Copy> copies;
   for (auto [value, buffer] : pending) {
-    Place source = result.placeOf(value);
+    Place source = placeOf(value);
     if (source.buffer != buffer) {
       copies.push_back({value, source, {buffer, -1, {}}});
     }
@@ -284,8 +338,9 @@ void Placer::placeActions(const Actions &actions, int depth) {
   }
   for (const auto &action : actions) {
     for (Value value : writesOf(*action)) {
-      if (!result.places.contains(value)) {
-        result.places[value] = {newBuffer(value), -1, {}};
+      Value root = rootOf(value);
+      if (!result.places.contains(root)) {
+        result.places[root] = {newBuffer(root), -1, {}};
       }
     }
     if (action->kind == Action::Kernel) {
@@ -307,7 +362,7 @@ void Placer::placeStacked(const Action &action, int depth) {
   auto repeat = cast<clv::RepeatOp>(action.op);
   for (auto [operand, argument] :
        llvm::zip(repeat.getStacked(), repeat.getStackedArguments())) {
-    Place place = result.placeOf(operand);
+    Place place = placeOf(operand);
     if (place.loop >= 0) {
       Place whole{newBuffer(operand), -1, {}};
       result.buffers[whole.buffer].cover(action.begin);
@@ -348,7 +403,7 @@ void Placer::placeLoop(const Action &action, int depth) {
   auto repeat = cast<clv::RepeatOp>(action.op);
   for (auto [start, argument] :
        llvm::zip(repeat.getCarried(), repeat.getCarriedArguments())) {
-    Place source = result.placeOf(start), target = result.places[argument];
+    Place source = placeOf(start), target = result.places[argument];
     if (source.buffer != target.buffer || source.loop != target.loop) {
       result.before[&action].push_back({start, source, target});
     }
@@ -360,7 +415,7 @@ void Placer::placeLoop(const Action &action, int depth) {
   auto yielded = repeat.getYield()->getOperands();
   size_t carried = repeat.getCarried().size();
   for (auto [i, value] : llvm::enumerate(yielded)) {
-    Place source = result.placeOf(value), target;
+    Place source = placeOf(value), target;
     if (i < carried) {
       target = result.places[repeat.getCarriedArguments()[i]];
     } else {
@@ -379,7 +434,7 @@ void Placer::placeLoop(const Action &action, int depth) {
 void Placer::coverValues(const Actions &actions) {
   for (const auto &action : actions) {
     for (Value value : writesOf(*action)) {
-      result.buffers[result.places[value].buffer].cover(action->begin);
+      result.buffers[placeOf(value).buffer].cover(action->begin);
     }
     coverValues(action->body);
   }
@@ -387,6 +442,10 @@ void Placer::coverValues(const Actions &actions) {
 
 Placement Placer::finish() {
   coverValues(actions);
+  for (auto [value, source] : inPlace) {
+    Place place = placeOf(source);
+    result.places[value] = place;
+  }
   for (auto &[root, entry] : reads) {
     if (Place place = result.places.lookup(root)) {
       result.buffers[place.buffer].cover(entry.last);
