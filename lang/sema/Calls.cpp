@@ -5,8 +5,9 @@ using namespace cleave;
 using namespace cleave::sema;
 using namespace cleave::ast;
 
-// Functions may call each other this deep.
-static constexpr size_t deepest = 64;
+// Functions may call each other this deep, and a model (or its optimizer) may
+// expand to this many calls.
+static constexpr size_t deepest = 64, mostCalls = 100000;
 
 Arguments::Arguments(const CallExpr &call) : call(call) {
   for (const Arg &arg : call.args) {
@@ -201,13 +202,24 @@ bool Elaborator::own(RegionNode &where, const std::string &step,
 Val Elaborator::callFunction(const CallExpr &call, Found<FnDecl> function) {
   const FnDecl &fn = *function.decl;
   std::string name = call.callee.text();
-  if (llvm::is_contained(callStack, &fn) || callStack.size() >= deepest) {
+  if (llvm::is_contained(callStack, &fn)) {
     diags
         .error(Diag::RecursiveCall, call.range,
                quoted(name) + " calls itself, directly or through others")
         .note(fn.name.range, "it is declared here")
         .help("functions are expanded where they are called; use `repeat` for "
               "loops");
+    return {};
+  }
+  if (callStack.size() >= deepest || ++calls > mostCalls) {
+    if (calls <= mostCalls + 1) {
+      diags.error(Diag::TooLarge, call.range,
+                  callStack.size() >= deepest
+                      ? "functions call each other more than " +
+                            std::to_string(deepest) + " deep"
+                      : "the model expands to more than " +
+                            std::to_string(mostCalls) + " calls");
+    }
     return {};
   }
   // A parameter for each positional argument, then by name.

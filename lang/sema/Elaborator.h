@@ -290,6 +290,8 @@ private:
   Frame *frame = nullptr;
   std::vector<const ast::FnDecl *> callStack;
   std::set<const ast::FnDecl *> failed;        // functions with errors inside
+  size_t calls = 0;
+  bool dimsFailed = false; // then only further dims are looked at
   std::map<const ast::IfStmt *, bool> choices; // of segments of repeats
   std::vector<Tensor> leafArguments, inputArguments;
   std::map<std::string, size_t> leafByPath;

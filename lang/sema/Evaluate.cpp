@@ -13,6 +13,8 @@ namespace {
 
 // Lists that a comprehension makes have at most this many items.
 constexpr int64_t mostItems = 1 << 20;
+// And its loops turn at most so often, items or not.
+constexpr int64_t mostTurns = 1 << 22;
 
 constexpr std::string_view functions[] = {"div",  "min",   "max",   "abs",
                                           "ceil", "floor", "round", "sqrt",
@@ -41,6 +43,7 @@ private:
 
   const Environment &environment;
   DiagnosticEngine &diags;
+  int64_t turns = 0; // of loops
 };
 
 std::optional<Value> Evaluator::visit(const Expr &expr) {
@@ -258,6 +261,10 @@ bool Evaluator::runLoops(const ComprehensionExpr &expr, size_t depth,
     return false;
   }
   for (int64_t i = 0, n = over->length(); i < n; ++i) {
+    if (++turns > mostTurns) {
+      diags.error(Diag::TooLarge, expr.range, "the loops run too long");
+      return false;
+    }
     Environment inner;
     inner.parent = &scope;
     Value item = over->at(i);

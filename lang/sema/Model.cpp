@@ -141,7 +141,9 @@ bool Elaborator::runModel() {
   size_t before = diags.errorCount();
   if (bindParameters(*model.decl)) {
     runBlock(model.decl->body);
-    bindOutputs();
+    if (!dimsFailed) {
+      bindOutputs();
+    }
   }
   frame = nullptr;
   if (diags.errorCount() != before) {

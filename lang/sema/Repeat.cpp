@@ -10,6 +10,9 @@ using namespace cleave;
 using namespace cleave::sema;
 using namespace cleave::ast;
 
+// Iterations of a repeat that is split by conditions on its index.
+static constexpr int64_t mostSplit = 65536;
+
 namespace {
 
 // Names that `block` assigns to and does not declare, in order of appearance.
@@ -94,6 +97,12 @@ Elaborator::segmentsOf(const RepeatStmt &stmt, int64_t count) {
   collectSplits(stmt.body, stmt.dim.text, splits);
   if (splits.empty()) {
     return std::vector<Segment>{{0, count, {}}};
+  }
+  if (count > mostSplit) {
+    diags.error(Diag::TooLarge, stmt.dim.range,
+                "a repeat whose index decides an `if` has at most " +
+                    std::to_string(mostSplit) + " iterations");
+    return std::nullopt;
   }
   std::vector<Segment> result;
   Environment outer = environment();

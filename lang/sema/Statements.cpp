@@ -29,6 +29,9 @@ bool Elaborator::isIn(Frame::Kind kind, const Stmt &stmt, const char *where) {
 }
 
 void Elaborator::run(const Stmt &stmt) {
+  if (dimsFailed && stmt.kind != StmtKind::Dim) {
+    return;
+  }
   switch (stmt.kind) {
   case StmtKind::Dim:
     return runDim(static_cast<const DimStmt &>(stmt));
@@ -85,6 +88,7 @@ void Elaborator::runDim(const DimStmt &stmt) {
             "a model; a function takes dims with `using`")) {
     return;
   }
+  size_t before = diags.errorCount();
   for (const DimDef &def : stmt.dims) {
     bool good = false;
     switch (def.kind) {
@@ -110,6 +114,7 @@ void Elaborator::runDim(const DimStmt &stmt) {
       frame->dims[def.name.text] = def.name.text;
     }
   }
+  dimsFailed |= diags.errorCount() != before;
 }
 
 void Elaborator::runInput(const InputStmt &stmt) {

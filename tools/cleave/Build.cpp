@@ -1,0 +1,105 @@
+//===- Build.cpp - cleave check, build and explain ------------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/format/PlanFile.h"
+#include "tools/cleave/Compile.h"
+#include "tools/cleave/Frontend.h"
+#include "tools/cleave/Options.h"
+
+#include <chrono>
+#include <iostream>
+
+namespace cleave::tools {
+
+int checkCommand(const Options &options) {
+  Frontend frontend(options);
+  if (frontend.load()) {
+    CompileOptions compileOptions;
+    compileOptions.emit = false;
+    compile(frontend, compileOptions);
+  }
+  return frontend.finish();
+}
+
+/// `gpt.clv` -> `gpt.plan`.
+static std::string defaultOutput(const std::string &file) {
+  size_t dot = file.rfind(".clv");
+  return (dot == std::string::npos ? file : file.substr(0, dot)) + ".plan";
+}
+
+int buildCommand(const Options &options) {
+  auto begin = std::chrono::steady_clock::now();
+  Frontend frontend(options);
+  if (!frontend.load()) {
+    return frontend.finish();
+  }
+  CompileOptions compileOptions;
+  compileOptions.stopAfter = options.stopAfter;
+  compileOptions.dump = options.dump;
+  compileOptions.probe = options.probe;
+  std::optional<Compilation> result = compile(frontend, compileOptions);
+  int code = frontend.finish();
+  if (code != Done || !result || result->stopped) {
+    return code;
+  }
+  std::string output =
+      options.output.empty() ? defaultOutput(options.file) : options.output;
+  if (Status status =
+          format::writePlanFile(output, result->set, result->kernels);
+      !status) {
+    std::cerr << "error: " << status.message() << "\n";
+    return WrongInput;
+  }
+  double seconds = std::chrono::duration<double>(
+                       std::chrono::steady_clock::now() - begin)
+                       .count();
+  std::cout << output << ": " << result->set.plans.size() << " plans of "
+            << result->set.model << ", " << result->set.symbols.size()
+            << " kernels, " << formatBytes(static_cast<int64_t>(
+                                   result->kernels.size()))
+            << " of code, in ";
+  std::cout.precision(2);
+  std::cout << seconds << " s\n";
+  return Done;
+}
+
+static int explainCode(const std::string &code) {
+  std::optional<Diag> kind = findDiagnostic(code);
+  if (!kind) {
+    std::cerr << "error: no diagnostic has the code `" << code << "`\n";
+    return WrongCommand;
+  }
+  const DiagInfo &page = info(*kind);
+  std::cout << codeOf(*kind) << ": " << page.title << "\n\n"
+            << page.explanation << "\n";
+  return Done;
+}
+
+int explainCommand(const Options &options) {
+  if (options.file.starts_with("CLV") && findDiagnostic(options.file)) {
+    return explainCode(options.file);
+  }
+  Frontend frontend(options);
+  if (!frontend.load()) {
+    return frontend.finish();
+  }
+  CompileOptions compileOptions;
+  compileOptions.emit = options.probe;
+  std::optional<Compilation> result = compile(frontend, compileOptions);
+  if (result && !frontend.diags.hasErrors()) {
+    if (options.json) {
+      explainJson(result->reports, std::cout);
+    } else {
+      for (const PlanReport &report : result->reports) {
+        explainText(report, std::cout);
+      }
+    }
+  }
+  return frontend.finish();
+}
+
+} // namespace cleave::tools

@@ -1,0 +1,179 @@
+//===- CommandLine.cpp - From arguments to a command ----------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The only file that knows CLI11, and so the only one with exceptions.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/cleave/CommandLine.h"
+
+#include "tools/cleave/Options.h"
+#include "tools/cleave/Phases.h"
+
+#include <CLI/CLI.hpp>
+
+namespace cleave::tools {
+
+namespace {
+
+/// Options that several commands share, each said once.
+struct Adder {
+  CLI::App &app;
+  Options &options;
+
+  void source(const char *text = "a source file (.clv)") {
+    app.add_option("FILE", options.file, text)->required();
+  }
+  void instance() {
+    app.add_option("-D", options.defines,
+                   "sets a parameter of the model: -D layers=24 (repeatable)")
+        ->type_name("NAME=VALUE")
+        ->allow_extra_args(false);
+    app.add_option("--plan", options.plan,
+                   "only this plan of the set; default: all of them");
+    app.add_option("--run", options.run,
+                   "the run of the file, where there are several");
+    app.add_option("--model", options.model,
+                   "the model, where the file has several and no run");
+  }
+  void diagnostics() {
+    app.add_flag("--json-diagnostics", options.jsonDiagnostics,
+                 "errors and warnings as JSON on standard error");
+  }
+  void target() {
+    app.add_option("--target", options.target,
+                   "processor to build for: `host`, or `baseline` (x86-64-v3, "
+                   "runs on machines without AVX-512)")
+        ->check(CLI::IsMember({"host", "baseline"}));
+  }
+};
+
+} // namespace
+
+int runCommandLine(int argc, char **argv) {
+  Options options;
+  CLI::App app{"cleave: sharding plans, compiled.\n"
+               "A plan can change speed and memory; it can never change the "
+               "result.",
+               "cleave"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "cleave " CLEAVE_VERSION);
+  app.footer("Exit codes: 0 done, 1 the program or its input is wrong, 2 the "
+             "command line is wrong, 3 a device was lost.\n"
+             "`cleave COMMAND --help` says more.");
+  app.failure_message(CLI::FailureMessage::simple);
+  int (*command)(const Options &) = nullptr;
+
+  auto add = [&](const char *name, const char *text,
+                 int (*function)(const Options &)) {
+    CLI::App *sub = app.add_subcommand(name, text);
+    sub->callback([&command, function] { command = function; });
+    return Adder{*sub, options};
+  };
+
+  Adder check = add("check", "diagnose a file without building", checkCommand);
+  check.source();
+  check.instance();
+  check.diagnostics();
+
+  Adder build = add("build", "compile every plan of the set into one plan file",
+                    buildCommand);
+  build.source();
+  build.instance();
+  build.app.add_option("-o,--output", options.output,
+                       "the plan file; default: FILE with .plan");
+  build.app
+      .add_option("--stop-after", options.stopAfter,
+                  "stop after a phase and print it: " + phaseList())
+      ->check(CLI::IsMember(phaseNames()));
+  build.app.add_flag("--dump", options.dump,
+                     "print the program after every phase, on standard error");
+  build.app.add_flag("--probe", options.probe,
+                     "also give every gradient as an output (as verify does)");
+  build.target();
+  build.diagnostics();
+
+  Adder explain = add("explain",
+                      "collectives, bytes and memory of each plan, and why; or "
+                      "a diagnostic's code",
+                      explainCommand);
+  explain.source("a source file (.clv), or a code such as CLV0207");
+  explain.instance();
+  explain.app.add_flag("--json", options.json, "as JSON");
+  explain.app.add_flag("--memory", options.probe,
+                       "also plan buffers, for the exact peak (slower)");
+  explain.diagnostics();
+
+  Adder verify = add("verify",
+                     "run every plan and compare with the double-precision "
+                     "reference: loss, gradients, updated state",
+                     verifyCommand);
+  verify.source();
+  verify.instance();
+  verify.app.add_flag("--full", options.full,
+                      "the model's own sizes, not its `reduced` ones");
+  verify.app.add_option("--tolerance", options.tolerance,
+                        "largest relative error that passes")
+      ->capture_default_str();
+  verify.app.add_option("--seed", options.seed, "of parameters and data")
+      ->capture_default_str();
+  verify.target();
+  verify.diagnostics();
+
+  Adder run = add("run", "train with a plan file", runCommand);
+  run.source("a plan file");
+  run.app.add_option("--data", options.data,
+                     "a text (UTF-8), or token ids (.u16, .i32)")
+      ->required();
+  run.app.add_option("--plan", options.plan,
+                     "the plan to run; default: the set's start");
+  run.app.add_option("--steps", options.steps, "optimizer steps")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  run.app.add_option("--seed", options.seed, "of parameters, dropout and order")
+      ->capture_default_str();
+  run.app.add_option("--save", options.save,
+                     "write a checkpoint (safetensors) at the end");
+  run.app.add_option("--load", options.load,
+                     "start from a checkpoint, of any plan");
+  run.app.add_option("--trace", options.trace,
+                     "write a timeline that Perfetto opens");
+  run.app.add_option("--metrics", options.metrics,
+                     "write a JSON line for each step");
+  run.app.add_option("--dump-batches", options.dumpBatches,
+                     "write the token windows of every step as raw i32");
+  run.app.add_flag("--quiet", options.quiet, "no progress line");
+
+  Adder sample = add("sample", "generate text from a checkpoint",
+                     sampleCommand);
+  sample.source("a plan file");
+  sample.app.add_option("--load", options.load, "the checkpoint")->required();
+  sample.app.add_option("--plan", options.plan, "the plan to run");
+  sample.app.add_option("--prompt", options.prompt, "text to go on from");
+  sample.app.add_option("--length", options.length, "characters to generate")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  sample.app.add_option("--temperature", options.temperature,
+                        "0 takes the likeliest character each time")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  sample.app.add_option("--seed", options.seed, "of the draws")
+      ->capture_default_str();
+
+  Adder inspect = add("inspect", "print what a plan file holds",
+                      inspectCommand);
+  inspect.source("a plan file");
+  inspect.app.add_option("--plan", options.plan, "only this plan");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    int code = app.exit(error);
+    return code == 0 ? Done : WrongCommand;
+  }
+  return command(options);
+}
+
+} // namespace cleave::tools

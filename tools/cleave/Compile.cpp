@@ -1,0 +1,316 @@
+//===- Compile.cpp - From a source file to a plan set ---------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/cleave/Compile.h"
+
+#include "compiler/codegen/KernelLibrary.h"
+#include "compiler/differentiate/Differentiate.h"
+#include "compiler/emit/Emit.h"
+#include "compiler/partition/Partition.h"
+#include "lang/plan/Elaborate.h"
+#include "lang/plan/Expect.h"
+#include "tools/cleave/Facts.h"
+#include "tools/cleave/PrintPlan.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <iostream>
+#include <set>
+
+using namespace mlir;
+
+namespace cleave::tools {
+
+namespace {
+
+/// Runs the steps; every member reports to the frontend's engine.
+class Compiler {
+public:
+  Compiler(Frontend &frontend, const CompileOptions &options)
+      : frontend(frontend), options(options) {}
+
+  std::optional<Compilation> run();
+
+private:
+  bool makeEntries();
+  bool makeEntry(const EntryRequest &request);
+  bool makePlan(const PlanRequest &request);
+  OwningOpRef<ModuleOp> partitionEntries(const plan::Elaborated &elaborated,
+                                         PlanReport &report);
+  void describeShared();
+  bool finishKernels();
+  bool endPhase(StringRef phase, StringRef of, Operation *module);
+  void internal(const std::string &message);
+
+  Frontend &frontend;
+  const CompileOptions &options;
+  Compilation result;
+  plan::ModelFacts facts;
+  std::optional<codegen::KernelLibrary> library;
+  std::vector<format::LeafT> leaves;
+  std::vector<format::InputT> inputs;
+  std::set<std::string> reported; ///< errors of values, each once
+};
+
+} // namespace
+
+/// Keeps one function of a module.
+static void keepOnly(ModuleOp module, StringRef name) {
+  for (auto function :
+       llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+    if (function.getName() != name) {
+      function.erase();
+    }
+  }
+}
+
+void Compiler::internal(const std::string &message) {
+  frontend.diags
+      .error(Diag::Internal, {}, message)
+      .help("this is a defect of the compiler; `cleave build --dump` shows the "
+            "program that led to it");
+}
+
+/// Prints a phase's program; true if the build ends here.
+bool Compiler::endPhase(StringRef phase, StringRef of, Operation *module) {
+  bool last = options.stopAfter == phase;
+  if (last || options.dump) {
+    llvm::raw_ostream &out = last ? llvm::outs() : llvm::errs();
+    out << "// " << phase << (of.empty() ? "" : " of ") << of << "\n";
+    module->print(out);
+    out << "\n";
+    out.flush();
+  }
+  return last;
+}
+
+bool Compiler::makeEntry(const EntryRequest &request) {
+  std::vector<sema::Override> overrides = options.overrides;
+  overrides.insert(overrides.end(), request.overrides.begin(),
+                   request.overrides.end());
+  std::unique_ptr<sema::Model> model = frontend.elaborate(overrides);
+  if (!model) {
+    return false;
+  }
+  ModuleOp module = *model->module;
+  if (!module.lookupSymbol<func::FuncOp>(
+          request.name == "train" ? "loss" : request.name)) {
+    return true; // a model without outputs has no forward
+  }
+  if (request.name == "train") {
+    facts = modelFacts(*model);
+    result.source = OwningOpRef<ModuleOp>(module.clone());
+    if (endPhase("clv", "", module)) {
+      result.stopped = true;
+      return true;
+    }
+    StepOptions step;
+    step.probe = options.probe;
+    if (failed(buildStep(module, step))) {
+      internal("the model could not be differentiated");
+      return false;
+    }
+  }
+  keepOnly(module, request.name);
+  decompose(module);
+  simplify(module);
+  if (request.name == "train" && endPhase("step", "", module)) {
+    result.stopped = true;
+  }
+  result.entries.push_back({request.name, std::move(model)});
+  return true;
+}
+
+bool Compiler::makeEntries() {
+  for (const EntryRequest &request : frontend.entries) {
+    if (options.trainOnly && request.name != "train") {
+      continue;
+    }
+    if (!makeEntry(request)) {
+      return false;
+    }
+    if (result.stopped) {
+      return true;
+    }
+  }
+  // The state is one: entries may differ in batch, not in parameters.
+  const std::vector<sema::LeafInfo> &state = result.model().leaves;
+  for (const EntryProgram &entry : result.entries) {
+    for (size_t i = 0; i < state.size(); ++i) {
+      if (entry.model->leaves[i].sizes != state[i].sizes) {
+        frontend.diags
+            .error(Diag::EntryChangesState, state[i].range,
+                   "`" + state[i].path + "` has another shape in `" +
+                       entry.name + "` than in training")
+            .help("an entry may set only what no parameter depends on, such as "
+                  "the number of sequences");
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+OwningOpRef<ModuleOp>
+Compiler::partitionEntries(const plan::Elaborated &elaborated,
+                           PlanReport &report) {
+  OwningOpRef<ModuleOp> whole;
+  for (const EntryProgram &entry : result.entries) {
+    OwningOpRef<ModuleOp> module(entry.model->module->clone());
+    std::vector<layout::Resolved> errors;
+    std::string message;
+    ScopedDiagnosticHandler handler(
+        &frontend.context, [&](mlir::Diagnostic &diagnostic) {
+          llvm::raw_string_ostream(message) << diagnostic << "\n";
+          return success();
+        });
+    if (failed(partition(*module, elaborated.plan, &report.programs,
+                         &errors))) {
+      for (const layout::Resolved &error : errors) {
+        if (reported.insert(error.error).second) {
+          frontend.diags
+              .error(Diag::AxisTakenTwice, plan::rangeOf(error.errorAt),
+                     error.error)
+              .note(plan::rangeOf(error.errorOther), "the other statement");
+        }
+      }
+      if (errors.empty()) {
+        frontend.diags.error(Diag::CannotPartition,
+                             plan::rangeOf(elaborated.plan.source),
+                             "plan `" + elaborated.plan.name +
+                                 "` cannot be partitioned: " + message);
+      }
+      return nullptr;
+    }
+    if (!whole) {
+      whole = std::move(module);
+      continue;
+    }
+    for (auto function :
+         llvm::make_early_inc_range(module->getOps<func::FuncOp>())) {
+      function->moveBefore(whole->getBody(), whole->getBody()->end());
+    }
+  }
+  return whole;
+}
+
+bool Compiler::makePlan(const PlanRequest &request) {
+  plan::PlanOptions planOptions;
+  std::optional<plan::Elaborated> elaborated =
+      request.call
+          ? plan::elaboratePlan(frontend.program->files, *request.call, facts,
+                                planOptions, frontend.diags)
+          : plan::elaboratePlan(frontend.program->files,
+                                request.decl->name.text, facts, planOptions,
+                                frontend.diags);
+  if (!elaborated) {
+    return false;
+  }
+  elaborated->plan.name = request.name;
+  PlanReport report;
+  report.model = result.model().name;
+  report.plan = elaborated->plan;
+  OwningOpRef<ModuleOp> module = partitionEntries(*elaborated, report);
+  if (!module) {
+    return false;
+  }
+  if (endPhase("spmd", request.name, *module)) {
+    result.stopped = true;
+  } else if (options.emit) {
+    emit::Shared shared{leaves, inputs};
+    auto emitted = emit::emitPlan(*module, request.name, shared, *library);
+    if (!emitted) {
+      internal("plan `" + request.name +
+               "`: " + llvm::toString(emitted.takeError()));
+      return false;
+    }
+    recordMemory(**emitted, report);
+    result.set.plans.push_back(std::move(*emitted));
+  }
+  // Reduced sizes are for verify: a plan's figures are of its real ones.
+  bool kept = true;
+  if (options.overrides.empty()) {
+    plan::ExpectFacts known{&facts, &report.programs.front()};
+    kept = plan::checkExpectations(elaborated->plan, elaborated->expectations,
+                                   known, frontend.diags);
+  }
+  result.reports.push_back(std::move(report));
+  return kept;
+}
+
+void Compiler::describeShared() {
+  const sema::Model &model = result.model();
+  leaves = leafTable(model);
+  inputs = inputTable(model);
+  result.set.model = model.name;
+  result.set.producer = "cleave " CLEAVE_VERSION;
+  result.set.start = static_cast<uint32_t>(frontend.start);
+  for (const format::LeafT &leaf : leaves) {
+    result.set.leaves.push_back(std::make_unique<format::LeafT>(leaf));
+  }
+  codegen::TargetOptions target;
+  target.native = frontend.options.target == "host";
+  library.emplace(frontend.context, target);
+}
+
+bool Compiler::finishKernels() {
+  if (endPhase("kernels", "", library->getModule())) {
+    result.stopped = true;
+    return true;
+  }
+  result.set.symbols = library->symbols();
+  result.set.target_features = library->targetFeatures();
+  llvm::Expected<std::vector<uint8_t>> image = library->finish();
+  if (!image) {
+    internal(llvm::toString(image.takeError()));
+    return false;
+  }
+  result.kernels.assign(image->begin(), image->end());
+  bool last = options.stopAfter == "exec";
+  if (last || options.dump) {
+    std::ostream &out = last ? std::cout : std::cerr;
+    for (const auto &plan : result.set.plans) {
+      out << "// exec of " << plan->name << "\n";
+      printPrograms(result.set, *plan, out);
+    }
+    result.stopped = last;
+  }
+  return true;
+}
+
+std::optional<Compilation> Compiler::run() {
+  if (!makeEntries()) {
+    return std::nullopt;
+  }
+  if (result.stopped) {
+    return std::move(result);
+  }
+  describeShared();
+  bool good = true;
+  for (const PlanRequest &request : frontend.plans) {
+    good &= makePlan(request);
+  }
+  if (!good) {
+    return std::nullopt;
+  }
+  if (result.stopped || !options.emit) {
+    return std::move(result);
+  }
+  if (!finishKernels()) {
+    return std::nullopt;
+  }
+  return std::move(result);
+}
+
+std::optional<Compilation> compile(Frontend &frontend,
+                                   const CompileOptions &options) {
+  return Compiler(frontend, options).run();
+}
+
+} // namespace cleave::tools

@@ -1,0 +1,325 @@
+//===- Explain.cpp - What a plan costs, and why ---------------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/cleave/Explain.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace cleave::tools {
+
+using namespace layout;
+
+std::string formatBytes(int64_t bytes) {
+  const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(units)) {
+    value /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value,
+                units[unit]);
+  return text;
+}
+
+static const char *nameOf(Role role) {
+  const char *names[] = {"activations", "params",    "weights",
+                         "gradients",   "optimizer", "inputs"};
+  return names[static_cast<size_t>(role)];
+}
+
+static const char *nameOf(Phase phase) {
+  const char *names[] = {"forward", "backward", "update"};
+  return names[static_cast<size_t>(phase)];
+}
+
+static std::vector<int64_t> localShape(const LeafRecord &leaf,
+                                       const Mesh &mesh) {
+  std::vector<int64_t> shape;
+  for (size_t i = 0; i < leaf.value.dims.size(); ++i) {
+    shape.push_back(
+        largestPiece(leaf.value.dims[i].size, leaf.layout.dims[i], mesh));
+  }
+  return shape;
+}
+
+static int64_t localBytes(const LeafRecord &leaf, const Mesh &mesh) {
+  int64_t bytes = leaf.value.elementBytes;
+  for (int64_t size : localShape(leaf, mesh)) {
+    bytes *= size;
+  }
+  return bytes;
+}
+
+static const ProgramRecord *trainOf(const PlanReport &report) {
+  for (const ProgramRecord &program : report.programs) {
+    if (program.entry == "train") {
+      return &program;
+    }
+  }
+  return report.programs.empty() ? nullptr : &report.programs.front();
+}
+
+int64_t leafBytes(const PlanReport &report, Role role) {
+  int64_t bytes = 0;
+  if (const ProgramRecord *program = trainOf(report)) {
+    for (const LeafRecord &leaf : program->leaves) {
+      if (leaf.value.role == role) {
+        bytes += localBytes(leaf, report.plan.mesh);
+      }
+    }
+  }
+  return bytes;
+}
+
+static std::vector<std::string> dimNames(const LeafRecord &leaf) {
+  std::vector<std::string> names;
+  for (const NamedDim &dim : leaf.value.dims) {
+    names.push_back(dim.name);
+  }
+  return names;
+}
+
+static std::string place(const SourcePoint &source) {
+  return source.file.empty()
+             ? std::string("the optimizer's step")
+             : source.file + ":" + std::to_string(source.line);
+}
+
+/// Records that differ in place only, counted together.
+namespace {
+struct Line {
+  std::string kind, axis, what, where;
+  int64_t count = 0, perLayer = 0, busiest = 0, total = 0;
+};
+} // namespace
+
+static std::vector<Line> summarize(const ProgramRecord &program,
+                                   const Mesh &mesh) {
+  std::map<std::vector<std::string>, Line> lines;
+  for (const CollectiveRecord &record : program.collectives) {
+    Line line;
+    line.kind = record.kind;
+    line.axis = mesh.describe(record.atoms);
+    line.what = std::string(nameOf(record.value.role)) + ", " +
+                nameOf(record.value.phase);
+    line.where = record.repeat.empty() ? "outside the layers"
+                                       : "per " + record.repeat;
+    Line &sum = lines[{line.kind, line.axis, line.what, line.where}];
+    line.count = sum.count + record.iterations;
+    line.perLayer = sum.perLayer + 1;
+    line.busiest = sum.busiest + record.bytesBusiest * record.iterations;
+    line.total = sum.total + record.bytesTotal * record.iterations;
+    sum = line;
+  }
+  std::vector<Line> result;
+  for (auto &[key, line] : lines) {
+    result.push_back(line);
+  }
+  return result;
+}
+
+static void printCollectives(const ProgramRecord &program, const Mesh &mesh,
+                             std::ostream &out) {
+  std::vector<Line> lines = summarize(program, mesh);
+  if (lines.empty()) {
+    out << "  no collectives\n";
+    return;
+  }
+  char row[256];
+  std::snprintf(row, sizeof row, "  %-15s %-18s %-23s %7s %-20s %11s %11s\n",
+                "collective", "over", "of", "a step", "", "a device", "in all");
+  out << row;
+  int64_t count = 0, busiest = 0, total = 0;
+  for (const Line &line : lines) {
+    std::string where = line.where;
+    if (where.rfind("per ", 0) == 0) {
+      where = std::to_string(line.perLayer) + " " + where;
+    }
+    std::snprintf(row, sizeof row,
+                  "  %-15s %-18s %-23s %7lld %-20s %11s %11s\n",
+                  line.kind.c_str(), line.axis.c_str(), line.what.c_str(),
+                  static_cast<long long>(line.count), where.c_str(),
+                  formatBytes(line.busiest).c_str(),
+                  formatBytes(line.total).c_str());
+    out << row;
+    count += line.count;
+    busiest += line.busiest;
+    total += line.total;
+  }
+  std::snprintf(row, sizeof row, "  %-15s %-18s %-23s %7lld %-20s %11s %11s\n",
+                "in all", "", "", static_cast<long long>(count), "",
+                formatBytes(busiest).c_str(), formatBytes(total).c_str());
+  out << row;
+}
+
+static void printMemory(const PlanReport &report, const ProgramRecord &program,
+                        std::ostream &out) {
+  out << "\n  bytes of the busiest device\n";
+  char row[256];
+  auto line = [&](const char *name, int64_t bytes) {
+    std::snprintf(row, sizeof row, "    %-22s %12s\n", name,
+                  formatBytes(bytes).c_str());
+    out << row;
+  };
+  int64_t state = 0;
+  for (Role role : {Role::Params, Role::Gradients, Role::Optimizer}) {
+    int64_t bytes = leafBytes(report, role);
+    line(nameOf(role), bytes);
+    state += role == Role::Gradients ? 0 : bytes;
+  }
+  if (program.arena >= 0) {
+    line("arena", program.arena);
+    if (program.peakActivations >= 0) {
+      line("  of it activations", program.peakActivations);
+    }
+    line("peak", state + program.arena);
+  }
+}
+
+static void printLeaves(const ProgramRecord &program, const Mesh &mesh,
+                        std::ostream &out) {
+  out << "\n  parameters, and the piece of the largest device\n";
+  for (const LeafRecord &leaf : program.leaves) {
+    if (leaf.value.role != Role::Params) {
+      continue;
+    }
+    out << "    " << leaf.value.path << " "
+        << describe(leaf.layout, dimNames(leaf), mesh) << " [";
+    const char *separator = "";
+    for (int64_t size : localShape(leaf, mesh)) {
+      out << separator << size;
+      separator = ", ";
+    }
+    out << "]\n";
+    for (size_t i = 0; i < leaf.choices.size(); ++i) {
+      if (leaf.choices[i].alternative > 0) {
+        out << "      " << leaf.value.dims[i].name << ": "
+            << leaf.choices[i].sentence << "\n";
+      }
+    }
+  }
+}
+
+static void printReasons(const ProgramRecord &program, const Mesh &mesh,
+                         std::ostream &out) {
+  out << "\n  why each collective is there\n";
+  for (const CollectiveRecord &record : program.collectives) {
+    out << "    " << record.kind << " over " << mesh.describe(record.atoms)
+        << " of " << nameOf(record.value.role);
+    if (!record.value.path.empty()) {
+      out << " in " << record.value.path;
+    }
+    out << ", " << nameOf(record.value.phase) << ": " << record.operation
+        << " at " << place(record.source) << ", "
+        << formatBytes(record.bytesBusiest) << " a device";
+    if (record.iterations > 1) {
+      out << ", " << record.iterations << " times";
+    }
+    out << "\n      because " << record.reason << "\n";
+    if (!record.avoid.empty()) {
+      out << "      avoided by " << record.avoid << "\n";
+    }
+  }
+}
+
+void explainText(const PlanReport &report, std::ostream &out) {
+  const Mesh &mesh = report.plan.mesh;
+  out << "plan " << report.plan.name << " of " << report.model << ": "
+      << mesh.devices() << (mesh.devices() == 1 ? " device" : " devices")
+      << " [";
+  for (size_t i = 0; i < mesh.atoms.size(); ++i) {
+    out << (i ? ", " : "") << mesh.atoms[i].name << ": " << mesh.atoms[i].size;
+  }
+  out << "]\n";
+  const ProgramRecord *program = trainOf(report);
+  if (!program) {
+    return;
+  }
+  printCollectives(*program, mesh, out);
+  printMemory(report, *program, out);
+  printLeaves(*program, mesh, out);
+  if (!program->collectives.empty()) {
+    printReasons(*program, mesh, out);
+  }
+  out << "\n";
+}
+
+static nlohmann::json toJson(const SourcePoint &source) {
+  return {{"file", source.file},
+          {"line", source.line},
+          {"column", source.column},
+          {"text", source.text}};
+}
+
+void explainJson(const std::vector<PlanReport> &reports, std::ostream &out) {
+  nlohmann::json plans = nlohmann::json::array();
+  for (const PlanReport &report : reports) {
+    const Mesh &mesh = report.plan.mesh;
+    nlohmann::json plan = {{"plan", report.plan.name},
+                           {"model", report.model},
+                           {"devices", mesh.devices()}};
+    for (const Atom &atom : mesh.atoms) {
+      plan["mesh"].push_back({{"name", atom.name}, {"size", atom.size}});
+    }
+    plan["bytes"] = {{"params", leafBytes(report, Role::Params)},
+                     {"gradients", leafBytes(report, Role::Gradients)},
+                     {"optimizer", leafBytes(report, Role::Optimizer)}};
+    for (const ProgramRecord &program : report.programs) {
+      nlohmann::json entry = {{"entry", program.entry}};
+      entry["collectives"] = nlohmann::json::array();
+      std::map<std::string, int64_t> counts;
+      int64_t busiest = 0, total = 0;
+      for (const CollectiveRecord &record : program.collectives) {
+        counts[record.kind] += record.iterations;
+        busiest += record.bytesBusiest * record.iterations;
+        total += record.bytesTotal * record.iterations;
+        entry["collectives"].push_back(
+            {{"kind", record.kind},
+             {"axis", mesh.describe(record.atoms)},
+             {"role", nameOf(record.value.role)},
+             {"phase", nameOf(record.value.phase)},
+             {"path", record.value.path},
+             {"repeat", record.repeat},
+             {"count", record.iterations},
+             {"bytes_busiest", record.bytesBusiest},
+             {"bytes_total", record.bytesTotal},
+             {"operation", record.operation},
+             {"reason", record.reason},
+             {"avoid", record.avoid},
+             {"source", toJson(record.source)}});
+      }
+      entry["counts"] = counts;
+      entry["bytes_busiest"] = busiest;
+      entry["bytes_total"] = total;
+      if (program.arena >= 0) {
+        entry["arena"] = program.arena;
+        entry["peak_activations"] = program.peakActivations;
+      }
+      entry["leaves"] = nlohmann::json::array();
+      for (const LeafRecord &leaf : program.leaves) {
+        entry["leaves"].push_back(
+            {{"path", leaf.value.path},
+             {"state", leaf.state},
+             {"role", nameOf(leaf.value.role)},
+             {"layout", describe(leaf.layout, dimNames(leaf), mesh)},
+             {"local", localShape(leaf, mesh)},
+             {"bytes", localBytes(leaf, mesh)}});
+      }
+      plan["programs"].push_back(entry);
+    }
+    plans.push_back(plan);
+  }
+  out << plans.dump(2) << "\n";
+}
+
+} // namespace cleave::tools

@@ -1,0 +1,159 @@
+//===- Facts.cpp - A model's description, for those who need it -----------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/cleave/Facts.h"
+
+#include "dialects/clv/Clv.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <set>
+
+using namespace mlir;
+
+namespace cleave::tools {
+
+static int64_t bytesOf(Type element) {
+  return element.isInteger(1) ? 1 : 4;
+}
+
+static std::vector<layout::NamedDim> dimsOf(RankedTensorType type) {
+  std::vector<layout::NamedDim> dims;
+  for (auto [name, size] : llvm::zip(clv::dimsOf(type), type.getShape())) {
+    dims.push_back({name.str(), size});
+  }
+  return dims;
+}
+
+static layout::ValueInfo valueOf(clv::ScopeAttr scope, RankedTensorType type) {
+  layout::ValueInfo value;
+  value.role = static_cast<layout::Role>(scope.getRole());
+  value.phase = static_cast<layout::Phase>(scope.getPhase());
+  value.path = scope.getPath().str();
+  value.label = scope.getLabel() ? scope.getLabel().str() : "";
+  value.reader = scope.getReader() ? scope.getReader().str() : "";
+  value.dims = dimsOf(type);
+  value.elementBytes = bytesOf(type.getElementType());
+  return value;
+}
+
+plan::ModelFacts modelFacts(const sema::Model &model) {
+  plan::ModelFacts facts;
+  facts.model = model.name;
+  facts.dims = model.dims;
+  for (const sema::LeafInfo &leaf : model.leaves) {
+    if (leaf.state.empty()) {
+      plan::LeafFact fact;
+      fact.path = leaf.path;
+      for (size_t i = 0; i < leaf.dims.size(); ++i) {
+        fact.dims.push_back({leaf.dims[i], leaf.sizes[i]});
+      }
+      facts.leaves.push_back(std::move(fact));
+      continue;
+    }
+    for (plan::LeafFact &fact : facts.leaves) {
+      if (fact.path == leaf.path) {
+        fact.states.push_back(leaf.state);
+      }
+    }
+  }
+  for (const sema::RegionInfo &region : model.regions) {
+    facts.regions.push_back({region.path, region.function});
+  }
+  ModuleOp module = *model.module;
+  auto loss = module.lookupSymbol<func::FuncOp>("loss");
+  for (auto [i, argument] : llvm::enumerate(loss.getArguments())) {
+    auto role = loss.getArgAttrOfType<StringAttr>(i, "clv.role");
+    if (role && role == "input") {
+      layout::ValueInfo value;
+      value.role = layout::Role::Inputs;
+      value.path = loss.getArgAttrOfType<StringAttr>(i, "clv.path").str();
+      value.dims = dimsOf(cast<RankedTensorType>(argument.getType()));
+      facts.values.push_back(std::move(value));
+    }
+  }
+  loss.walk([&](Operation *op) {
+    clv::ScopeAttr scope = clv::scopeOf(op);
+    if (!scope || isa<clv::RepeatOp>(op)) {
+      return;
+    }
+    for (Type type : op->getResultTypes()) {
+      facts.values.push_back(valueOf(scope, cast<RankedTensorType>(type)));
+    }
+  });
+  return facts;
+}
+
+static format::ElementType toFormat(sema::Element element) {
+  switch (element) {
+  case sema::Element::F32:
+    return format::ElementType::F32;
+  case sema::Element::I32:
+    return format::ElementType::I32;
+  case sema::Element::Bool:
+    return format::ElementType::Bool;
+  }
+  llvm_unreachable("unknown element type");
+}
+
+static format::InitKind toFormat(sema::Init::Kind kind) {
+  switch (kind) {
+  case sema::Init::Kind::Constant:
+    return format::InitKind::Constant;
+  case sema::Init::Kind::Normal:
+    return format::InitKind::Normal;
+  case sema::Init::Kind::Uniform:
+    return format::InitKind::Uniform;
+  }
+  llvm_unreachable("unknown initial value");
+}
+
+std::vector<format::LeafT> leafTable(const sema::Model &model) {
+  std::vector<format::LeafT> table;
+  for (const sema::LeafInfo &leaf : model.leaves) {
+    format::LeafT entry;
+    entry.path = leaf.path;
+    entry.state = leaf.state;
+    entry.type = toFormat(leaf.element);
+    entry.dims = leaf.dims;
+    entry.sizes = leaf.sizes;
+    entry.init = std::make_unique<format::InitT>();
+    entry.init->kind = toFormat(leaf.init.kind);
+    entry.init->a = leaf.init.a;
+    entry.init->b = leaf.init.b;
+    table.push_back(std::move(entry));
+  }
+  return table;
+}
+
+std::vector<format::InputT> inputTable(const sema::Model &model) {
+  std::vector<format::InputT> table;
+  for (const sema::InputInfo &input : model.inputs) {
+    format::InputT entry;
+    entry.name = input.name;
+    entry.source = format::InputSource::Tokens;
+    entry.shift = input.shift;
+    entry.bound = input.bound;
+    entry.type = toFormat(input.element);
+    entry.dims = input.dims;
+    entry.sizes = input.sizes;
+    table.push_back(std::move(entry));
+  }
+  return table;
+}
+
+void recordMemory(const format::PlanT &plan, PlanReport &report) {
+  for (const auto &program : plan.programs) {
+    for (layout::ProgramRecord &record : report.programs) {
+      if (record.entry == program->name) {
+        record.arena = static_cast<int64_t>(program->arena_bytes);
+      }
+    }
+  }
+}
+
+} // namespace cleave::tools

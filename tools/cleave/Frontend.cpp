@@ -1,0 +1,316 @@
+//===- Frontend.cpp - A source file, understood ---------------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/cleave/Frontend.h"
+
+#include "lang/parse/Parser.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <cstdlib>
+#include <iostream>
+
+namespace cleave::tools {
+
+/// Where `use std.nn` is looked for: CLEAVE_STDLIB, beside an installed
+/// program, then the source tree that it was built from.
+static std::vector<std::string> stdlibPath() {
+  std::vector<std::string> paths;
+  if (const char *path = std::getenv("CLEAVE_STDLIB")) {
+    paths.push_back(path);
+  }
+  static int anchor;
+  std::string program = llvm::sys::fs::getMainExecutable("cleave", &anchor);
+  llvm::SmallString<256> installed(llvm::sys::path::parent_path(
+      llvm::sys::path::parent_path(program)));
+  llvm::sys::path::append(installed, "share", "cleave", "stdlib");
+  paths.push_back(installed.str().str());
+  paths.push_back(CLEAVE_SOURCE_STDLIB);
+  return paths;
+}
+
+Frontend::Frontend(const Options &options)
+    : options(options), diags(sources),
+      context(mlir::MLIRContext::Threading::DISABLED) {}
+
+bool Frontend::load() {
+  program = loadProgram(options.file, LoadOptions{stdlibPath()}, sources, diags);
+  if (!program || !readDefines() || !findRun()) {
+    return false;
+  }
+  return keepOnePlan();
+}
+
+/// `-D layers=24` is read as the argument list of a `reduced` declaration.
+bool Frontend::readDefines() {
+  for (const std::string &define : options.defines) {
+    size_t equals = define.find('=');
+    std::string text = define;
+    if (equals != std::string::npos) {
+      text[equals] = ':';
+    }
+    FileId file = sources.add("-D " + define, "reduced D(" + text + ")\n");
+    std::unique_ptr<ast::File> parsed = parseFile(sources, file, diags);
+    if (!parsed) {
+      return false;
+    }
+    const auto *decl = ast::dynCast<ast::ReducedDecl>(parsed->decls.front());
+    for (const ast::Arg &arg : decl->args) {
+      if (!arg.name) {
+        diags
+            .error(Diag::BadDefine, arg.range,
+                   "`-D " + define + "` does not name a parameter")
+            .help("write `-D NAME=VALUE`");
+        return false;
+      }
+      defines.push_back({arg.name->text, arg.value.get(), arg.name->range});
+    }
+    definesFiles.push_back(std::move(parsed));
+  }
+  return true;
+}
+
+bool Frontend::findRun() {
+  const ast::File &root = program->root();
+  std::vector<const ast::RunDecl *> runs;
+  std::vector<std::string> names;
+  for (const auto &decl : root.decls) {
+    if (const auto *found = ast::dynCast<ast::RunDecl>(decl)) {
+      runs.push_back(found);
+      names.push_back(found->name.text);
+    }
+  }
+  if (!options.run.empty()) {
+    for (const ast::RunDecl *candidate : runs) {
+      if (candidate->name.text == options.run) {
+        run = candidate;
+      }
+    }
+    if (!run) {
+      diags
+          .error(Diag::NoSuchRun, {root.id, 0, 0},
+                 "there is no run `" + options.run + "`")
+          .help(suggestion(options.run, names));
+      return false;
+    }
+  } else if (runs.size() > 1) {
+    diags
+        .error(Diag::NoSuchRun, runs[1]->name.range,
+               "the file has several runs, and the command names none")
+        .help("add `--run " + names.front() + "`");
+    return false;
+  } else if (!runs.empty()) {
+    run = runs.front();
+  }
+  if (run) {
+    modelName = run->model.text;
+    return findPlansOfRun();
+  }
+
+  modelName = options.model;
+  if (modelName.empty()) {
+    // The root's own model, else the one that its plans are of.
+    for (const auto &decl : root.decls) {
+      if (ast::isa<ast::ModelDecl>(decl)) {
+        modelName = decl->name.text;
+      } else if (const auto *plan = ast::dynCast<ast::PlanDecl>(decl);
+                 plan && modelName.empty()) {
+        modelName = plan->model.text;
+      }
+    }
+  }
+  if (modelName.empty()) {
+    diags
+        .error(Diag::NoModel, {root.id, 0, 0},
+               "there is neither a model, nor a plan, nor a run in the file")
+        .help("declare `model NAME(…) { … }`, or `use` a file that does");
+    return false;
+  }
+  entries.push_back({"train", {}, nullptr});
+  entries.push_back({"eval", {}, nullptr});
+  entries.push_back({"forward", {}, nullptr});
+  findPlansOfFile();
+  return true;
+}
+
+static const ast::PlanDecl *findPlan(const Program &program,
+                                     const std::string &name) {
+  for (auto file = program.files.rbegin(); file != program.files.rend();
+       ++file) {
+    for (const auto &decl : (*file)->decls) {
+      if (const auto *plan = ast::dynCast<ast::PlanDecl>(decl);
+          plan && plan->name.text == name) {
+        return plan;
+      }
+    }
+  }
+  return nullptr;
+}
+
+static std::vector<std::string> planNames(const Program &program) {
+  std::vector<std::string> names;
+  for (const auto &file : program.files) {
+    for (const auto &decl : file->decls) {
+      if (ast::isa<ast::PlanDecl>(decl)) {
+        names.push_back(decl->name.text);
+      }
+    }
+  }
+  return names;
+}
+
+static const char *spelling(ast::StmtKind kind) {
+  switch (kind) {
+  case ast::StmtKind::Vary:
+    return "`vary`";
+  case ast::StmtKind::When:
+    return "`when`";
+  case ast::StmtKind::Snapshot:
+    return "`snapshot`";
+  default:
+    return "this statement";
+  }
+}
+
+bool Frontend::findPlansOfRun() {
+  const ast::StartStmt *startStmt = nullptr;
+  EntryRequest eval{"eval", {}, nullptr}, forward{"forward", {}, nullptr};
+  bool good = true;
+  if (run->reproducible) {
+    diags
+        .error(Diag::LaterStatement, run->range,
+               "`reproducible` runs are not built yet")
+        .help("drop the word: the same plan file, machine, seed and data give "
+              "the same bits without it");
+    good = false;
+  }
+  for (const auto &stmt : run->body.stmts) {
+    if (const auto *set = ast::dynCast<ast::PlansStmt>(stmt)) {
+      for (const ast::PlansStmt::Entry &entry : set->entries) {
+        std::string callee = entry.plan->callee.text();
+        const ast::PlanDecl *decl = findPlan(*program, callee);
+        if (!decl) {
+          diags
+              .error(Diag::NoSuchPlan, entry.plan->callee.range,
+                     "unknown plan `" + callee + "`")
+              .help(suggestion(callee, planNames(*program)));
+          good = false;
+          continue;
+        }
+        plans.push_back({entry.name.text, decl, entry.plan.get()});
+      }
+    } else if (const auto *begin = ast::dynCast<ast::StartStmt>(stmt)) {
+      startStmt = begin;
+    } else if (const auto *entry = ast::dynCast<ast::EntryStmt>(stmt)) {
+      EntryRequest &request =
+          entry->which == ast::EntryStmt::Eval ? eval : forward;
+      for (const ast::Option &option : entry->values) {
+        request.overrides.push_back(
+            {option.name.text, option.value.get(), option.name.range});
+      }
+      request.every = entry->every.get();
+    } else {
+      diags
+          .error(Diag::LaterStatement, stmt->range,
+                 std::string(spelling(stmt->kind)) +
+                     " in a run is not built yet")
+          .help("a run may have `plans`, `start`, `eval` and `forward`");
+      good = false;
+    }
+  }
+  entries = {{"train", {}, nullptr}, eval, forward};
+  if (!good) {
+    return false;
+  }
+  if (plans.empty()) {
+    diags
+        .error(Diag::NoSuchPlan, run->name.range,
+               "run `" + run->name.text + "` has no plans")
+        .help("add `plans NAME = PLAN` and `start NAME`");
+    return false;
+  }
+  if (startStmt) {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < plans.size(); ++i) {
+      names.push_back(plans[i].name);
+      if (plans[i].name == startStmt->plan.text) {
+        start = i;
+        return true;
+      }
+    }
+    diags
+        .error(Diag::NoSuchPlan, startStmt->plan.range,
+               "`start " + startStmt->plan.text + "` is none of the run's plans")
+        .help(suggestion(startStmt->plan.text, names));
+    return false;
+  }
+  return true;
+}
+
+void Frontend::findPlansOfFile() {
+  for (const auto &decl : program->root().decls) {
+    const auto *plan = ast::dynCast<ast::PlanDecl>(decl);
+    if (!plan || plan->model.text != modelName) {
+      continue;
+    }
+    bool defaults = true;
+    for (const ast::Param &param : plan->params) {
+      defaults &= param.defaultValue != nullptr;
+    }
+    if (defaults) {
+      plans.push_back({plan->name.text, plan, nullptr});
+    }
+  }
+}
+
+bool Frontend::keepOnePlan() {
+  if (options.plan.empty()) {
+    return true;
+  }
+  std::vector<std::string> names;
+  for (const PlanRequest &plan : plans) {
+    names.push_back(plan.name);
+    if (plan.name == options.plan) {
+      plans = {PlanRequest(plan)};
+      start = 0;
+      return true;
+    }
+  }
+  diags
+      .error(Diag::NoSuchPlan, {program->root().id, 0, 0},
+             "the set has no plan `" + options.plan + "`")
+      .help(suggestion(options.plan, names));
+  return false;
+}
+
+std::unique_ptr<sema::Model>
+Frontend::elaborate(const std::vector<sema::Override> &extra) {
+  sema::ElaborateOptions elaborate;
+  elaborate.model = modelName;
+  elaborate.overrides = extra;
+  elaborate.overrides.insert(elaborate.overrides.end(), defines.begin(),
+                             defines.end());
+  if (run) {
+    for (const auto &call : run->with) {
+      elaborate.with.push_back(call.get());
+    }
+  }
+  elaborate.defaultOptimizer = true;
+  return sema::elaborateModel(*program, elaborate, context, diags);
+}
+
+int Frontend::finish() {
+  if (options.jsonDiagnostics) {
+    diags.renderJson(std::cerr);
+  } else {
+    diags.renderText(std::cerr);
+  }
+  return diags.hasErrors() ? WrongInput : Done;
+}
+
+} // namespace cleave::tools

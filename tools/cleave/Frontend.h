@@ -1,0 +1,75 @@
+//===- Frontend.h - A source file, understood -------------------*- C++ -*-===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What every command that reads source does first: load the file and all it
+// uses, and find the set that it builds. The set is its run's; without a run it
+// is every plan whose parameters have defaults, with `adamw(rate: 1e-4)`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_TOOLS_CLEAVE_FRONTEND_H
+#define CLEAVE_TOOLS_CLEAVE_FRONTEND_H
+
+#include "lang/parse/Loader.h"
+#include "lang/sema/Elaborate.h"
+#include "tools/cleave/Options.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cleave::tools {
+
+struct PlanRequest {
+  std::string name; ///< in the set
+  const ast::PlanDecl *decl = nullptr;
+  const ast::CallExpr *call = nullptr; ///< with its arguments; null: defaults
+};
+
+/// A program of the set: `train`, or `eval` and `forward` with sizes of their
+/// own where the run says so.
+struct EntryRequest {
+  std::string name;
+  std::vector<sema::Override> overrides; ///< beside those of the model
+  const ast::Expr *every = nullptr;      ///< of eval
+};
+
+struct Frontend {
+  explicit Frontend(const Options &options);
+
+  /// Loads, and finds the set; false after errors were reported.
+  bool load();
+  /// The model with the overrides of the command line and `extra`.
+  std::unique_ptr<sema::Model>
+  elaborate(const std::vector<sema::Override> &extra = {});
+  /// Prints what was diagnosed; the exit code that follows from it.
+  int finish();
+
+  const Options &options;
+  SourceManager sources;
+  DiagnosticEngine diags;
+  mlir::MLIRContext context;
+  std::unique_ptr<Program> program;
+  std::vector<std::unique_ptr<ast::File>> definesFiles;
+  const ast::RunDecl *run = nullptr;
+  std::string modelName;
+  std::vector<sema::Override> defines;
+  std::vector<PlanRequest> plans;
+  std::vector<EntryRequest> entries; ///< train first
+  size_t start = 0;                  ///< the plan a run begins with
+
+private:
+  bool readDefines();
+  bool findRun();
+  bool findPlansOfRun();
+  void findPlansOfFile();
+  bool keepOnePlan();
+};
+
+} // namespace cleave::tools
+
+#endif // CLEAVE_TOOLS_CLEAVE_FRONTEND_H

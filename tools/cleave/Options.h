@@ -1,0 +1,69 @@
+//===- Options.h - What the command line says -------------------*- C++ -*-===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_TOOLS_CLEAVE_OPTIONS_H
+#define CLEAVE_TOOLS_CLEAVE_OPTIONS_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cleave::tools {
+
+/// Exit codes of every command.
+enum ExitCode : int {
+  Done = 0,
+  WrongInput = 1,   ///< the program, or a file it reads
+  WrongCommand = 2, ///< the command line
+  Lost = 3          ///< a peer or a device
+};
+
+/// The options of all commands; each reads those it has.
+struct Options {
+  std::string file;                 ///< the `.clv` or `.plan`
+  std::vector<std::string> defines; ///< `layers=24`
+  std::string plan;                 ///< one plan of the set
+  std::string run;                  ///< one run of the file
+  std::string model;                ///< where a file has several
+  std::string output;
+  std::string stopAfter; ///< a phase
+  bool dump = false;
+  bool json = false; ///< of results
+  bool jsonDiagnostics = false;
+  std::string target = "host"; ///< host or baseline
+  bool probe = false;
+
+  // run and sample
+  std::string data;
+  int64_t steps = 100;
+  uint64_t seed = 1;
+  std::string save;
+  std::string load;
+  std::string trace;
+  std::string metrics;
+  std::string dumpBatches;
+  std::string prompt = "\n";
+  int64_t length = 200;
+  double temperature = 0.8;
+  bool quiet = false;
+
+  // verify
+  bool full = false; ///< the model's own sizes, not the reduced ones
+  double tolerance = 1e-5;
+};
+
+int checkCommand(const Options &options);
+int buildCommand(const Options &options);
+int explainCommand(const Options &options);
+int verifyCommand(const Options &options);
+int runCommand(const Options &options);
+int sampleCommand(const Options &options);
+int inspectCommand(const Options &options);
+
+} // namespace cleave::tools
+
+#endif // CLEAVE_TOOLS_CLEAVE_OPTIONS_H

@@ -1,0 +1,336 @@
+//===- Run.cpp - cleave run -----------------------------------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/metrics/Metrics.h"
+#include "runtime/state/Checkpoint.h"
+#include "runtime/support/File.h"
+#include "runtime/support/Stop.h"
+#include "tools/cleave/Options.h"
+#include "tools/cleave/Training.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <optional>
+#include <unistd.h>
+
+namespace cleave::tools {
+
+namespace {
+
+/// The exit code of a run that ^C ended, as shells give it.
+constexpr int interrupted = 130;
+
+class Trainer {
+public:
+  explicit Trainer(const Options &options) : options(options) {}
+
+  /// Everything that can fail before the first step.
+  Status prepare();
+  Status train();
+  /// Checkpoint and trace.
+  Status finish();
+  bool wasStopped() const { return stopped; }
+
+private:
+  Status load();
+  Status step();
+  Status evaluate();
+  void report(double seconds, bool last);
+
+  const Options &options;
+  std::unique_ptr<executor::Session> session;
+  std::optional<data::Corpus> corpus;
+  std::optional<Batches> batches, heldOut;
+  std::optional<metrics::MetricsFile> metrics;
+  std::optional<ReplacedFile> batchFile;
+  std::optional<double> heldOutLoss;
+  float loss = 0;
+  std::optional<float> norm;
+  int64_t done = 0;
+  double seconds = 0;
+  bool stopped = false;
+  bool terminal = isatty(STDOUT_FILENO);
+};
+
+} // namespace
+
+Status Trainer::load() {
+  if (options.load.empty()) {
+    session->state().initialise(options.seed);
+    return Status();
+  }
+  Result<state::Metadata> metadata =
+      state::loadCheckpoint(options.load, session->state());
+  return metadata ? Status() : metadata.status();
+}
+
+Status Trainer::prepare() {
+  Result<std::unique_ptr<executor::Session>> opened =
+      openSession(options.file, options.plan);
+  if (!opened) {
+    return opened.status();
+  }
+  session = std::move(*opened);
+
+  data::CorpusOptions corpusOptions;
+  if (!options.load.empty()) {
+    // A text keeps the ids that the checkpoint was trained with.
+    Result<state::Metadata> metadata =
+        state::readCheckpointMetadata(options.load);
+    if (!metadata) {
+      return metadata.status();
+    }
+    auto found = metadata->find(vocabularyKey);
+    if (found != metadata->end()) {
+      Result<data::Vocabulary> vocabulary =
+          data::Vocabulary::parse(found->second);
+      if (!vocabulary) {
+        return vocabulary.status().in(options.load);
+      }
+      corpusOptions.vocabulary = *vocabulary;
+    }
+  }
+  Result<data::Corpus> opened2 =
+      data::Corpus::open(options.data, corpusOptions);
+  if (!opened2) {
+    return opened2.status();
+  }
+  corpus.emplace(std::move(*opened2));
+  Result<Batches> training = Batches::create(session->program("train"),
+                                             *corpus, data::Part::Train);
+  if (!training) {
+    return training.status();
+  }
+  batches.emplace(std::move(*training));
+  if (session->hasProgram("eval")) {
+    Result<Batches> held = Batches::create(session->program("eval"), *corpus,
+                                           data::Part::HeldOut);
+    if (held) {
+      heldOut.emplace(std::move(*held));
+    } else {
+      std::cerr << "note: no evaluation: " << held.message() << "\n";
+    }
+  }
+  CLEAVE_TRY(load());
+  if (!options.metrics.empty()) {
+    Result<metrics::MetricsFile> file =
+        metrics::MetricsFile::open(options.metrics, !options.load.empty());
+    if (!file) {
+      return file.status();
+    }
+    metrics.emplace(std::move(*file));
+  }
+  if (!options.dumpBatches.empty()) {
+    Result<ReplacedFile> file = ReplacedFile::create(options.dumpBatches);
+    if (!file) {
+      return file.status();
+    }
+    batchFile.emplace(std::move(*file));
+  }
+  if (!options.trace.empty()) {
+    session->startTrace();
+  }
+  return Status();
+}
+
+/// The mean loss of up to eight batches of held-out text.
+Status Trainer::evaluate() {
+  if (!heldOut) {
+    return Status();
+  }
+  uint64_t size = static_cast<uint64_t>(heldOut->size());
+  uint64_t count = std::max<uint64_t>(
+      1, std::min<uint64_t>(8, heldOut->samples() / size));
+  double sum = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    CLEAVE_TRY(heldOut->read(0, i * size));
+    CLEAVE_TRY(session->run("eval", heldOut->feeds()));
+    Result<float> value = session->scalar("eval", format::OutputKind::Loss);
+    if (!value) {
+      return value.status();
+    }
+    sum += *value;
+  }
+  heldOutLoss = sum / static_cast<double>(count);
+  return Status();
+}
+
+Status Trainer::step() {
+  state::State &state = session->state();
+  CLEAVE_TRY(batches->read(state.seed, state.cursor));
+  if (batchFile) {
+    for (const executor::Feed &feed : batches->feeds()) {
+      CLEAVE_TRY(batchFile->write(feed.tokens.data(),
+                                  feed.tokens.size() * sizeof(int32_t)));
+    }
+  }
+  auto begin = std::chrono::steady_clock::now();
+  CLEAVE_TRY(session->train(batches->feeds()));
+  seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                          begin)
+                .count();
+  state.cursor += static_cast<uint64_t>(batches->size());
+  Result<float> value = session->scalar("train", format::OutputKind::Loss);
+  if (!value) {
+    return value.status();
+  }
+  loss = *value;
+  norm.reset();
+  for (const auto &output : session->program("train").outputs) {
+    if (output->kind == format::OutputKind::GradientNorm) {
+      Result<float> found =
+          session->scalar("train", format::OutputKind::GradientNorm);
+      if (found) {
+        norm = *found;
+      }
+    }
+  }
+  ++done;
+  return Status();
+}
+
+void Trainer::report(double elapsed, bool last) {
+  if (options.quiet) {
+    return;
+  }
+  double perStep = elapsed / static_cast<double>(done);
+  std::string line = "step " + std::to_string(session->state().step) + "  ";
+  char text[160];
+  std::snprintf(text, sizeof text, "%lld/%lld  loss %.4f",
+                static_cast<long long>(done),
+                static_cast<long long>(options.steps), loss);
+  line += text;
+  if (heldOutLoss) {
+    std::snprintf(text, sizeof text, "  held out %.4f", *heldOutLoss);
+    line += text;
+  }
+  std::snprintf(text, sizeof text, "  %.0f ms  %.0f tokens/s", perStep * 1e3,
+                static_cast<double>(batches->tokens()) / perStep);
+  line += text;
+  if (!last) {
+    std::snprintf(text, sizeof text, "  %.0f s left",
+                  perStep * static_cast<double>(options.steps - done));
+    line += text;
+  }
+  if (terminal) {
+    std::printf("\r\033[K%s%s", line.c_str(), last ? "\n" : "");
+  } else {
+    std::printf("%s\n", line.c_str());
+  }
+  std::fflush(stdout);
+}
+
+Status Trainer::train() {
+  catchStopSignals();
+  if (!options.quiet) {
+    std::printf("plan %s: %lld devices, %lld sequences of %lld tokens a step, "
+                "%llu sequences of text\n",
+                session->plan().name.c_str(),
+                static_cast<long long>(session->devices()),
+                static_cast<long long>(batches->size()),
+                static_cast<long long>(batches->tokens() / batches->size()),
+                static_cast<unsigned long long>(batches->samples()));
+  }
+  auto begin = std::chrono::steady_clock::now();
+  auto shown = begin;
+  // Plain output gets about twenty lines, a terminal ten a second.
+  int64_t stride = std::max<int64_t>(1, options.steps / 20);
+  while (done < options.steps) {
+    if (stopRequested()) {
+      stopped = true;
+      break;
+    }
+    CLEAVE_TRY(step());
+    if (!std::isfinite(loss)) {
+      return Status::error(
+          "the loss is " + std::string(std::isnan(loss) ? "NaN" : "infinite") +
+          " at step " + std::to_string(session->state().step) +
+          "; nothing was saved, and earlier checkpoints are as they were (a "
+          "smaller rate, or clipping, may help)");
+    }
+    bool due = done % stride == 0 || done == options.steps;
+    if (due && (done % (5 * stride) == 0 || done == options.steps)) {
+      CLEAVE_TRY(evaluate());
+    }
+    if (metrics) {
+      metrics::Record record = {
+          {"step", static_cast<int64_t>(session->state().step)},
+          {"loss", static_cast<double>(loss)},
+          {"seconds", seconds},
+          {"samples", static_cast<int64_t>(session->state().cursor)},
+          {"plan", session->plan().name}};
+      if (norm) {
+        record.push_back({"gradient_norm", static_cast<double>(*norm)});
+      }
+      if (heldOutLoss && due) {
+        record.push_back({"held_out", *heldOutLoss});
+      }
+      CLEAVE_TRY(metrics->write(record));
+    }
+    auto now = std::chrono::steady_clock::now();
+    if (terminal ? now - shown > std::chrono::milliseconds(100) ||
+                       done == options.steps
+                 : due) {
+      shown = now;
+      report(std::chrono::duration<double>(now - begin).count(),
+             done == options.steps);
+    }
+  }
+  if (stopped) {
+    std::printf("%sstopped on request after step %llu\n", terminal ? "\n" : "",
+                static_cast<unsigned long long>(session->state().step));
+  }
+  return Status();
+}
+
+Status Trainer::finish() {
+  if (batchFile) {
+    CLEAVE_TRY(batchFile->commit());
+  }
+  if (!options.save.empty()) {
+    state::Metadata extra;
+    if (!corpus->vocabulary().empty()) {
+      extra[vocabularyKey] = corpus->vocabulary().text();
+    }
+    CLEAVE_TRY(state::saveCheckpoint(options.save, session->state(),
+                                     session->set().model, extra));
+    if (!options.quiet) {
+      std::printf("saved %s\n", options.save.c_str());
+    }
+  }
+  if (!options.trace.empty()) {
+    CLEAVE_TRY(session->writeTrace(options.trace));
+    if (!options.quiet) {
+      std::printf("wrote %s (open it in https://ui.perfetto.dev)\n",
+                  options.trace.c_str());
+    }
+  }
+  return Status();
+}
+
+static int fail(const Status &status) {
+  std::cerr << "error: " << status.message() << "\n";
+  return status.kind() == ErrorKind::Peer ? Lost : WrongInput;
+}
+
+int runCommand(const Options &options) {
+  Trainer trainer(options);
+  if (Status status = trainer.prepare(); !status) {
+    return fail(status);
+  }
+  if (Status status = trainer.train(); !status) {
+    return fail(status);
+  }
+  if (Status status = trainer.finish(); !status) {
+    return fail(status);
+  }
+  return trainer.wasStopped() ? interrupted : Done;
+}
+
+} // namespace cleave::tools
