@@ -5,6 +5,7 @@
 #include "lang/parse/Tokens.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace cleave {
 
@@ -420,10 +421,36 @@ void Recovery::recover(antlr4::Parser *parser, std::exception_ptr e) {
   endErrorCondition(parser);
 }
 
+// Parses a block from a place where the grammar has none.
+void Recovery::parseBlock(antlr4::Parser *parser, size_t blockRule) {
+  // ANTLR finds out from the state that calls a rule where it goes on behind
+  // it, so the state must be one that calls this rule, whichever.
+  const antlr4::atn::ATN &atn = parser->getATN();
+  auto calls = [&](const antlr4::atn::ATNState *state) {
+    auto *rule =
+        state && !state->transitions.empty()
+            ? dynamic_cast<antlr4::atn::RuleTransition *>(state->transitions[0])
+            : nullptr;
+    return rule && rule->target->ruleIndex == blockRule;
+  };
+  auto state = std::find_if(atn.states.begin(), atn.states.end(), calls);
+  assert(state != atn.states.end() && "every block is part of some rule");
+  size_t before = parser->getState();
+  parser->setState((*state)->stateNumber);
+  auto *cleaveParser = static_cast<P *>(parser);
+  if (blockRule == P::RuleCodeBlock) {
+    cleaveParser->codeBlock();
+  } else if (blockRule == P::RulePlanBlock) {
+    cleaveParser->planBlock();
+  } else {
+    cleaveParser->runBlock();
+  }
+  parser->setState(before);
+}
+
 // Skips to behind the END of the statement, or to the `}` of its block. Blocks
 // on the way are parsed as what they are (noRule: skipped).
 void Recovery::skipStatement(antlr4::Parser *parser, size_t blockRule) {
-  auto *cleaveParser = static_cast<P *>(parser);
   endErrorCondition(parser);
   size_t depth = 0;
   while (true) {
@@ -443,16 +470,8 @@ void Recovery::skipStatement(antlr4::Parser *parser, size_t blockRule) {
       }
       break;
     case P::LBRACE:
-      if (blockRule == P::RuleCodeBlock) {
-        cleaveParser->codeBlock();
-        continue;
-      }
-      if (blockRule == P::RulePlanBlock) {
-        cleaveParser->planBlock();
-        continue;
-      }
-      if (blockRule == P::RuleRunBlock) {
-        cleaveParser->runBlock();
+      if (blockRule != noRule) {
+        parseBlock(parser, blockRule);
         continue;
       }
       ++depth;

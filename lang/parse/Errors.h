@@ -52,6 +52,7 @@ private:
   bool reportAssignment(const Failure &failure);
   void addHints(const Failure &failure, DiagnosticBuilder &error);
   void reportUnknown(antlr4::Parser *parser, size_t blockRule);
+  void parseBlock(antlr4::Parser *parser, size_t blockRule);
   void skipStatement(antlr4::Parser *parser, size_t blockRule);
   bool isInside(const Failure &failure, std::initializer_list<size_t> rules);
 
