@@ -25,6 +25,8 @@ struct Notes {
   std::vector<std::string>
       why;             ///< of each dim: what split it, or left it whole
   std::string pending; ///< why it is a pending reduction
+  std::string pendingOperation; ///< what made it one
+  layout::SourcePoint pendingSource;
 };
 
 /// `dot over ff`, `scatter_add along vocab`, `add`.

@@ -15,7 +15,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 using namespace cleave;
 using namespace cleave::test;
@@ -211,18 +211,21 @@ TEST(Numbers, GatheringPerStep) {
 }
 
 TEST(Numbers, CompileTimeDoesNotGrowWithDevices) {
+  // Processor time, the least of three: other work on the machine is not ours.
   auto time = [](int64_t data, int64_t tensor) {
     GptSizes sizes = large(32);
     PlanBuilder plan =
         PlanBuilder({{"data", data}, {"tensor", tensor}}).data().megatron(true);
     plan.sequence().zero(3, "data", kKeep);
-    auto begin = std::chrono::steady_clock::now();
-    recordOf(sizes, plan);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
-                                         begin)
-        .count();
+    double least = 1e9;
+    for (int i = 0; i < 3; ++i) {
+      std::clock_t begin = std::clock();
+      recordOf(sizes, plan);
+      least = std::min(least, static_cast<double>(std::clock() - begin) /
+                                  CLOCKS_PER_SEC);
+    }
+    return least;
   };
-  time(2, 2);
   double small = time(2, 4), large = time(64, 8);
   EXPECT_LT(large, 2 * small + 0.05) << small << " s, " << large << " s";
 }

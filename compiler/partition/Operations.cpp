@@ -1,0 +1,213 @@
+//===- Operations.cpp - Operations are split, edges go --------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/partition/Function.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::partitioning;
+using clv::RepeatOp;
+using layout::Layout;
+
+static bool reduces(const clv::Factor &factor) {
+  return factor.kind != clv::FactorKind::Parallel &&
+         factor.kind != clv::FactorKind::Whole;
+}
+
+/// What Decide.h wants to know of an operation.
+LogicalResult FunctionPartitioner::ask(Operation *op, const Declared &declared,
+                                       Query &query) {
+  query.rule = ruleOf(op);
+  for (const clv::Factor &factor : query.rule.factors) {
+    if (reduces(factor) && !factor.results.empty() && factor.results[0] >= 0) {
+      return op->emitError("declares that it reduces `")
+             << factor.name << "`, which its result has";
+    }
+  }
+  query.result = declared.layout();
+  query.subject = subjectOf(op->getResult(0));
+  for (Value operand : op->getOperands()) {
+    OperandState state;
+    state.now = spmd::layoutOf(operand.getType());
+    state.declared = state.now;
+    if (state.now.isPartial()) {
+      const Declared *reduced = declaredOf(operand, op->getLoc());
+      if (!reduced) {
+        return failure();
+      }
+      state.declared = reduced->layout();
+    }
+    state.subject = subjectOf(operand);
+    state.isNumber = !cast<RankedTensorType>(operand.getType())
+                          .getElementType()
+                          .isInteger(1);
+    query.operands.push_back(std::move(state));
+  }
+  return success();
+}
+
+/// The statement that a factor's split comes from.
+std::string FunctionPartitioner::sentenceOf(Operation *op,
+                                            const Declared &declared,
+                                            const Origin &origin) {
+  std::vector<std::string> why =
+      origin.operand >= 0 ? notes.lookup(op->getOperand(origin.operand)).why
+                          : sentencesOf(declared);
+  return origin.dim >= 0 && origin.dim < static_cast<int>(why.size())
+             ? why[origin.dim]
+             : "";
+}
+
+/// Notes the result of a decision: what split its dims, why it is pending.
+Notes FunctionPartitioner::explain(Operation *op, const Declared &declared,
+                                   const Query &query,
+                                   const Decision &decision) {
+  Notes result;
+  result.info = declared.info;
+  result.why.resize(query.result.dims.size());
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    if (decision.operands[i].isPartial()) {
+      Notes from = notes.lookup(operand);
+      result.pending = from.pending;
+      result.pendingOperation = from.pendingOperation;
+      result.pendingSource = from.pendingSource;
+    }
+  }
+  for (auto [f, factor] : llvm::enumerate(query.rule.factors)) {
+    std::string why = sentenceOf(op, declared, decision.origins[f]);
+    if (!factor.results.empty() && factor.results[0] >= 0) {
+      result.why[factor.results[0]] = why;
+    }
+    if (!reduces(factor) || decision.splits[f].isWhole()) {
+      continue;
+    }
+    std::string part = "`" + factor.name + "` is split on `" +
+                       mesh.describe(decision.splits[f].atoms) + "`" +
+                       (why.empty() ? "" : " by " + why);
+    if (result.pending.empty()) {
+      result.pendingOperation = nameOf(op);
+      result.pendingSource = pointOf(op->getLoc());
+      result.pending = "`" + nameOf(op) + "` is done in parts: " + part;
+    } else {
+      result.pending += " and " + part;
+    }
+  }
+  return result;
+}
+
+LogicalResult FunctionPartitioner::runCompute(Operation *op) {
+  for (unsigned i = 0; i < op->getNumOperands(); ++i) {
+    if (accumulators.contains(op->getOperand(i)) &&
+        failed(startAccumulator(cast<BlockArgument>(op->getOperand(i)),
+                                op->getOperand(1 - i)))) {
+      return failure();
+    }
+  }
+  if (!isa<clv::RuleInterface>(op) || op->getNumResults() != 1) {
+    return op->emitError("cannot be partitioned: it declares no rule");
+  }
+  const Declared *declared = declaredOf(op->getResult(0), op->getLoc());
+  Query query;
+  if (!declared || failed(ask(op, *declared, query))) {
+    return failure();
+  }
+  Decision decision = decide(query, cache);
+  Notes result = explain(op, *declared, query, decision);
+  clv::ScopeAttr scope = clv::scopeOf(op);
+  for (unsigned i = 0; i < op->getNumOperands(); ++i) {
+    Value operand = op->getOperand(i);
+    Need need;
+    need.op = op;
+    need.layout = decision.operands[i];
+    need.why.resize(need.layout.dims.size());
+    for (auto [f, factor] : llvm::enumerate(query.rule.factors)) {
+      if (factor.operands[i] >= 0) {
+        need.why[factor.operands[i]] =
+            sentenceOf(op, *declared, decision.origins[f]);
+      }
+    }
+    need.info = notes.lookup(operand).info;
+    need.scope = scope;
+    if (scope) {
+      need.info.phase = static_cast<layout::Phase>(scope.getPhase());
+    }
+    need.operation = nameOf(op);
+    need.source = pointOf(op->getLoc());
+    need.sentence = "`" + nameOf(op) + "` needs it so";
+    op->setOperand(i, move(operand, need));
+  }
+  Value value = op->getResult(0);
+  value.setType(
+      cast<RankedTensorType>(localOf(value.getType(), decision.natural)));
+  notes[value] = std::move(result);
+  settle(value, *declared);
+  return success();
+}
+
+/// `edge` and `gradient`: the value goes to the declared layout in one step.
+LogicalResult FunctionPartitioner::runIdentity(Operation *op) {
+  Value result = op->getResult(0), operand = op->getOperand(0);
+  const Declared *declared = declaredOf(result, op->getLoc());
+  if (!declared) {
+    return failure();
+  }
+  Need need;
+  need.op = op;
+  need.layout = declared->layout();
+  need.why = sentencesOf(*declared);
+  need.info = declared->info;
+  need.scope = clv::scopeOf(op);
+  need.operation = nameOf(op);
+  need.source = pointOf(op->getLoc());
+  if (auto edge = dyn_cast<clv::EdgeOp>(op)) {
+    need.info.path = edge.getInner().str();
+    need.operation = "edge of " + edge.getInner().str();
+    need.sentence = "at the edge of `" + edge.getInner().str() + "`";
+    if (need.scope) {
+      need.scope = clv::ScopeAttr::get(
+          op->getContext(), need.scope.getRole(), need.scope.getPhase(),
+          edge.getInner(), need.scope.getLabel(), need.scope.getReader());
+    }
+  } else {
+    need.sentence = "as the gradient of `" + declared->info.path + "`";
+  }
+  Value at = move(operand, need);
+  // What the next reader sees is a value of the other region.
+  Notes renamed = notes.lookup(at);
+  renamed.info = declared->info;
+  notes[at] = renamed;
+  result.replaceAllUsesWith(at);
+  op->erase();
+  return success();
+}
+
+LogicalResult FunctionPartitioner::runWeight(clv::WeightOp op) {
+  const Declared *declared = declaredOf(op.getResult(), op.getLoc());
+  if (!declared) {
+    return failure();
+  }
+  Need need;
+  need.op = op;
+  need.layout = declared->layout();
+  need.why = sentencesOf(*declared);
+  need.info = declared->info;
+  need.scope = clv::scopeOf(op);
+  need.operation = nameOf(op);
+  need.source = pointOf(op.getLoc());
+  need.shared = declarations.gathersPerStep(declared->info);
+  if (need.shared) {
+    need.info.phase = layout::Phase::Forward; // one for the whole step
+  }
+  need.sentence = "`" + declared->info.reader + "` reads it as a weight";
+  Value at = move(op.getX(), need);
+  if (at != op.getX()) {
+    note(at, *declared);
+  }
+  op.getResult().replaceAllUsesWith(at);
+  op.erase();
+  return success();
+}
