@@ -84,8 +84,15 @@ void Elaborator::bindOutputs() {
           .help(suggestion(name.text, visibleNames()));
       continue;
     }
+    // An output stays a value of the region that made it: no edge is crossed
+    // that a plan would have to give a layout.
+    RegionNode *here = node;
+    if (binding->home && !binding->home->isRepeat) {
+      node = binding->home;
+    }
     Val value = read(name.text, *binding, name.range);
     Tensor tensor = materialize(value, name.range);
+    node = here;
     if (tensor) {
       outputs.push_back(name.text);
       outputValues.push_back(tensor);
