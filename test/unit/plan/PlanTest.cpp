@@ -622,4 +622,204 @@ TEST(Expect, withoutAPartitionedProgramItIsSaid) {
                                           Diag::ContractNotChecked}));
 }
 
+//===----------------------------------------------------------------------===//
+// The language's own files
+//===----------------------------------------------------------------------===//
+
+/// Elaborates a plan of a file of test/lang/Inputs/language.
+struct LanguageFile {
+  SourceManager sources;
+  DiagnosticEngine diags{sources};
+  std::unique_ptr<Program> program;
+  std::optional<Elaborated> result;
+  ModelFacts facts;
+
+  LanguageFile(const std::string &name, const std::string &plan,
+               ModelFacts given)
+      : facts(std::move(given)) {
+    LoadOptions load;
+    load.stdlib = {CLEAVE_SOURCE_DIR "/stdlib"};
+    program =
+        loadProgram(CLEAVE_SOURCE_DIR "/test/lang/Inputs/language/" + name,
+                    load, sources, diags);
+    if (program) {
+      result = elaboratePlan(program->files, plan, facts, {}, diags);
+    }
+  }
+  std::string layout(const std::string &path) {
+    if (!result) {
+      return diags.text();
+    }
+    for (const layout::ValueInfo &value : allValues(facts)) {
+      if (value.path == path &&
+          (value.role == Role::Params || value.role == Role::Activations)) {
+        std::vector<std::string> names;
+        for (const layout::NamedDim &dim : value.dims) {
+          names.push_back(dim.name);
+        }
+        return layout::describe(layout::resolve(result->plan, value).layout,
+                                names, result->plan.mesh);
+      }
+    }
+    return "no `" + path + "`";
+  }
+};
+
+ModelFacts tinyFacts() {
+  ModelFacts facts;
+  facts.model = "tiny";
+  std::pair<const char *, int64_t> dims[] = {
+      {"batch", 64}, {"seq", 16},   {"embed", 4096},  {"head", 64},
+      {"key", 64},   {"ff", 10240}, {"vocab", 32128}, {"joined", 4096}};
+  for (auto [name, size] : dims) {
+    layout::DimInfo info;
+    info.name = name;
+    info.size = size;
+    facts.dims.push_back(info);
+  }
+  std::pair<const char *, std::vector<std::string>> leaves[] = {
+      {"table", {"vocab", "embed"}},
+      {"q", {"embed", "head", "key"}},
+      {"joint", {"embed", "joined"}},
+      {"out", {"joined", "embed"}},
+      {"up", {"embed", "ff"}},
+      {"gain", {"embed"}},
+      {"bias", {"head"}}};
+  for (auto &[path, names] : leaves) {
+    LeafFact fact;
+    fact.path = path;
+    fact.dims = valueOf(facts, Role::Params, path, "", names).dims;
+    facts.leaves.push_back(fact);
+  }
+  facts.values = {
+      valueOf(facts, Role::Activations, "x", "", {"batch", "seq", "embed"}),
+      valueOf(facts, Role::Activations, "h", "", {"batch", "seq", "ff"})};
+  return facts;
+}
+
+TEST(Language, t5xPriorities) {
+  LanguageFile s("t5x.clv", "full_2d", tinyFacts());
+  EXPECT_EQ(s.layout("table"), "[vocab: model, embed: data]");
+  EXPECT_EQ(s.layout("joint"), "[embed: data, joined: model]");
+  EXPECT_EQ(s.layout("out"), "[joined: model, embed: data]");
+  EXPECT_EQ(s.layout("up"), "[embed: data, ff: model]");
+  EXPECT_EQ(s.layout("gain"), "[embed: model]");
+  EXPECT_EQ(s.layout("bias"), "[head: model]");
+  EXPECT_EQ(s.layout("x"), "[batch: data, seq, embed: model]");
+  LanguageFile d("t5x.clv", "documented", tinyFacts());
+  EXPECT_EQ(d.layout("q"), "[embed: data, head: model, key]");
+  EXPECT_EQ(d.layout("table"), "[vocab, embed: model]");
+}
+
+TEST(Language, bySizeNotByName) { // P22
+  LanguageFile s("t5x.clv", "big_vision", tinyFacts());
+  EXPECT_EQ(s.layout("table"), "[vocab: fsdp, embed]");
+  EXPECT_EQ(s.layout("up"), "[embed, ff: fsdp]");
+  EXPECT_EQ(s.layout("gain"), "[embed]"); // 16 KiB
+  EXPECT_EQ(s.layout("x"), "[batch: fsdp, seq, embed]");
+}
+
+TEST(Language, nestedAxes) {
+  LanguageFile s("t5x.clv", "folded", tinyFacts());
+  EXPECT_EQ(s.layout("up"), "[embed, ff: tensor * ctx.round]");
+  EXPECT_EQ(s.layout("x"), "[batch, seq: ctx.inner, embed]");
+}
+
+TEST(Language, badPlans) {
+  std::tuple<const char *, Diag, const char *> cases[] = {
+      {"twice", Diag::AxisTakenTwice,
+       "`shard embed on model` cannot hold for `up` [embed, ff]: `model` is "
+       "taken by `shard ff on model`"},
+      {"typo", Diag::UnknownAxis, "unknown axis `modle`"},
+      {"unfit", Diag::BadFreeSize,
+       "8 * 64 = 512 does not divide 64 devices, so `rest` has no size"},
+      {"skew", Diag::CutsDoNotNest, "these cuts do not nest"}};
+  for (auto &[plan, kind, message] : cases) {
+    LanguageFile s("t5x.clv", plan, tinyFacts());
+    EXPECT_FALSE(s.result) << plan;
+    ASSERT_EQ(s.diags.errorCount(), 1u) << plan << s.diags.text();
+    EXPECT_EQ(codeOf(s.diags.all()[0].kind), codeOf(kind));
+    EXPECT_NE(s.diags.all()[0].message.find(message), std::string::npos)
+        << s.diags.all()[0].message;
+  }
+}
+
+/// Published plans are refused for what is not built, and for nothing else.
+TEST(Language, laterStatementsAlone) {
+  using Kinds = std::vector<Diag>;
+  struct Case {
+    const char *file, *plan, *model;
+    Kinds kinds;
+  };
+  Case cases[] = {
+      {"p08_pax_2d.clv", "pax", "gpt3", {Diag::LaterKeep}},
+      {"p10_levanter.clv", "two_maps", "gpt2", {Diag::LaterKeep}},
+      {"p11_torchtitan_405b.clv",
+       "titan",
+       "llama",
+       {Diag::LaterMicro, Diag::LaterPipeline, Diag::LaterKeep,
+        Diag::LaterTune}},
+      {"p17_bloom.clv",
+       "full",
+       "bloom",
+       {Diag::LaterMicro, Diag::LaterPipeline, Diag::LaterKeep}},
+      {"p01_maxtext.clv", "v5p_4096_1t", "llama", {Diag::LaterKeep}},
+      {"rest.clv", "x1", "llama", {}},
+      {"rest.clv",
+       "p16",
+       "gpt3",
+       {Diag::LaterMicro, Diag::LaterPipeline, Diag::LaterTune}},
+      {"rest.clv",
+       "x3",
+       "gpt3",
+       {Diag::LaterKeep, Diag::LaterKeep, Diag::LaterTune}},
+  };
+  for (const Case &each : cases) {
+    LanguageFile s(each.file, each.plan, gptFacts(each.model));
+    Kinds found;
+    for (const Diagnostic &diagnostic : s.diags.all()) {
+      if (diagnostic.severity == Severity::Error) {
+        found.push_back(diagnostic.kind);
+      }
+    }
+    EXPECT_EQ(found, each.kinds) << each.plan << "\n" << s.diags.text();
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The standard library's strategies
+//===----------------------------------------------------------------------===//
+
+TEST(Stdlib, strategies) {
+  std::string use = "use std.parallel\n";
+  Source s(use + plan("mesh [data: 2, tensor: 4]\n"
+                      "use data_parallel(across: data)\n"
+                      "use megatron_tp(across: tensor)\n"
+                      "use zero(stage: 3, across: data, keep: 8 KB)"));
+  ASSERT_TRUE(s.result) << s.diags.text();
+  EXPECT_TRUE(s.diags.all().empty()) << s.diags.text();
+  EXPECT_EQ(
+      s.layout(Role::Activations, "layer/norm1", {"batch", "seq", "embed"}),
+      "[batch: data, seq: tensor, embed]");
+  EXPECT_EQ(
+      s.layout(Role::Activations, "layer/attention", {"batch", "seq", "embed"}),
+      "[batch: data, seq, embed]");
+  EXPECT_EQ(s.layout(Role::Params, "layer/mlp/up", {"embed", "ff"}),
+            "[embed: data, ff: tensor]");
+  EXPECT_EQ(s.layout(Role::Weights, "layer/mlp/up", {"embed", "ff"}),
+            "[embed, ff: tensor]");
+  EXPECT_EQ(s.layout(Role::Optimizer, "layer/norm1/gain", {"embed"}),
+            "[embed]");
+
+  Source u(use + plan("mesh [data: 2, sequence: 4]\n"
+                      "use data_parallel(data)\nuse ulysses(sequence)"));
+  ASSERT_TRUE(u.result) << u.diags.text();
+  EXPECT_EQ(u.layout(Role::Activations, "layer/attention",
+                     {"batch", "seq", "kv", "group", "key"}, "query"),
+            "[batch: data, seq: sequence, kv, group, key]");
+  EXPECT_EQ(u.layout(Role::Activations, "layer/attention/attend",
+                     {"batch", "seq", "kv", "group", "keys"}, "score"),
+            "[batch: data, seq, kv: sequence, group, keys]");
+}
+
 } // namespace
