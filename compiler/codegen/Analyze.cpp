@@ -275,6 +275,13 @@ bool Analyzer::orderColumns() {
       result.columns.push_back(dim);
     }
   }
+  // Not along a large operand's strides: two kernels walk it faster.
+  for (const Extents &dims : memory) {
+    if (dims.size() == space.size() &&
+        !(dims.back() == result.columns.back())) {
+      return false;
+    }
+  }
   return fits(result.columns);
 }
 

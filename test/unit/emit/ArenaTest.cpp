@@ -1,0 +1,84 @@
+//===- ArenaTest.cpp - Placing buffers in the arena -----------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/emit/Arena.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace cleave::emit;
+
+namespace {
+
+TEST(Arena, TheExample) {
+  std::vector<Interval> intervals = {
+      {64, 0, 4, -1}, {64, 2, 6, -1}, {128, 5, 9, -1}};
+  EXPECT_EQ(placeInArena(intervals), 192);
+  EXPECT_EQ(intervals[2].offset, 0);
+  EXPECT_EQ(intervals[0].offset, 0);
+  EXPECT_EQ(intervals[1].offset, 128);
+}
+
+TEST(Arena, TakesTheSmallestGapThatHolds) {
+  // Gaps of 256 and 128 bytes between three that live throughout.
+  std::vector<Interval> intervals = {
+      {1024, 0, 9, -1}, {256, 0, 1, -1},  {512, 0, 9, -1},
+      {128, 0, 1, -1},  {128, 0, 9, -1},  {100, 5, 6, -1},
+  };
+  placeInArena(intervals);
+  EXPECT_EQ(intervals[5].offset % 64, 0);
+  int64_t arena = 0;
+  for (const Interval &interval : intervals) {
+    arena = std::max(arena, interval.offset + interval.bytes);
+  }
+  EXPECT_EQ(arena, 1024 + 256 + 512 + 128 + 128);
+}
+
+TEST(Arena, NothingNeedsNothing) {
+  std::vector<Interval> none;
+  EXPECT_EQ(placeInArena(none), 0);
+  std::vector<Interval> empty = {{0, 0, 5, -1}, {0, 2, 3, -1}};
+  EXPECT_EQ(placeInArena(empty), 0);
+}
+
+/// No two that live together overlap, every offset is aligned, and the arena
+/// is at least what lives at one position.
+TEST(Arena, NeverOverlaps) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<Interval> intervals(1 + random() % 40);
+    for (Interval &interval : intervals) {
+      interval.bytes = random() % 1000;
+      interval.begin = random() % 50;
+      interval.end = interval.begin + random() % 20;
+    }
+    int64_t arena = placeInArena(intervals);
+    auto rounded = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
+    int64_t needed = 0;
+    for (int64_t at = 0; at < 70; ++at) {
+      int64_t live = 0;
+      for (const Interval &a : intervals) {
+        live += a.begin <= at && at <= a.end ? rounded(a.bytes) : 0;
+      }
+      needed = std::max(needed, live);
+    }
+    EXPECT_GE(arena, needed);
+    for (const Interval &a : intervals) {
+      EXPECT_EQ(a.offset % 64, 0);
+      EXPECT_LE(a.offset + a.bytes, arena);
+      for (const Interval &b : intervals) {
+        bool together = a.begin <= b.end && b.begin <= a.end;
+        bool overlap =
+            a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+        EXPECT_FALSE(&a != &b && together && overlap);
+      }
+    }
+  }
+}
+
+} // namespace
