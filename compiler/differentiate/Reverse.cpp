@@ -42,21 +42,24 @@ RankedTensorType stackedType(RankedTensorType type, StringRef dim,
   return tensorType(type.getElementType(), dims, sizes);
 }
 
-/// The scope in which the gradients of a value are summed: that of the value;
-/// for weights, activations of the region that reads them.
-ScopeAttr sumScope(Value value, MLIRContext *context) {
-  ScopeAttr scope = backwardOf(scopeOfValue(value));
-  if (!scope) {
-    return ScopeAttr::get(context, Role::Activations, Phase::Backward, "",
-                          StringAttr(), StringAttr());
+/// What belongs to the gradient of the parameter `path`.
+ScopeAttr gradientScope(MLIRContext *context, StringRef path) {
+  return ScopeAttr::get(context, Role::Gradients, Phase::Backward, path,
+                        StringAttr(), StringAttr());
+}
+
+/// Gives `part`, an operand's share of the gradient of `weight`, the scope of
+/// the parameter's gradient, if it was built after `before` (null: the block
+/// was empty): else it is somebody else's value too.
+void claimForParameter(Value part, WeightOp weight, Operation *before) {
+  Operation *op = part.getDefiningOp();
+  if (!op || (before && (before->getBlock() != op->getBlock() ||
+                         !before->isBeforeInBlock(op)))) {
+    return;
   }
-  if (scope.getRole() != Role::Activations) {
-    StringRef region =
-        scope.getReader() ? scope.getReader().getValue() : StringRef();
-    return ScopeAttr::get(context, Role::Activations, Phase::Backward, region,
-                          StringAttr(), StringAttr());
+  if (ScopeAttr scope = scopeOf(weight)) {
+    setScope(op, gradientScope(op->getContext(), scope.getPath()));
   }
-  return scope;
 }
 
 Value zeros(Build &build, RankedTensorType type) {
@@ -125,11 +128,31 @@ public:
 private:
   LogicalResult repeat(RepeatOp op, OpBuilder &builder, Parts &parts);
 
+  /// The scope in which the gradients of a value are summed: that of the
+  /// value; of a parameter or a weight, that of the parameter's gradient.
+  ScopeAttr sumScope(Value value) const;
+
   MLIRContext *context;
   const Activity &activity;
   const llvm::DenseMap<Value, StringRef> &points;
   SmallVector<Operation *> replaced;
 };
+
+ScopeAttr Reverse::sumScope(Value value) const {
+  auto point = points.find(value);
+  if (point != points.end()) {
+    return gradientScope(context, point->second);
+  }
+  ScopeAttr scope = scopeOfValue(value);
+  if (scope && scope.getRole() == Role::Weights) {
+    return gradientScope(context, scope.getPath());
+  }
+  if (scope && scope.getRole() == Role::Activations) {
+    return backwardOf(scope);
+  }
+  return ScopeAttr::get(context, Role::Activations, Phase::Backward, "",
+                        StringAttr(), StringAttr());
+}
 
 Value Reverse::sum(OpBuilder &builder, Location loc, Value value,
                    Parts &parts) {
@@ -137,7 +160,7 @@ Value Reverse::sum(OpBuilder &builder, Location loc, Value value,
   if (found == parts.end()) {
     return {};
   }
-  Build build(builder, loc, sumScope(value, context));
+  Build build(builder, loc, sumScope(value));
   Value total;
   for (Value part : found->second) {
     total = total ? build.add(total, part) : part;
@@ -149,16 +172,10 @@ Value Reverse::sum(OpBuilder &builder, Location loc, Value value,
 Value Reverse::finish(OpBuilder &builder, Location loc, Value value,
                       Parts &parts) {
   Value total = sum(builder, loc, value, parts);
-  auto point = points.find(value);
-  ScopeAttr scope = sumScope(value, context);
-  if (point != points.end()) {
-    scope = ScopeAttr::get(context, Role::Gradients, Phase::Backward,
-                           point->second, StringAttr(), StringAttr());
-  }
-  Build build(builder, loc, scope);
+  Build build(builder, loc, sumScope(value));
   total = total ? build.broadcast(total, typeOf(value))
                 : zeros(build, typeOf(value));
-  return point != points.end() ? build.gradient(total) : total;
+  return points.contains(value) ? build.gradient(total) : total;
 }
 
 LogicalResult Reverse::block(ArrayRef<Operation *> ops, OpBuilder &builder,
@@ -185,6 +202,10 @@ LogicalResult Reverse::block(ArrayRef<Operation *> ops, OpBuilder &builder,
     for (Value result : op->getResults()) {
       results.push_back(sum(builder, op->getLoc(), result, parts));
     }
+    Block *target = builder.getInsertionBlock();
+    Operation *before = builder.getInsertionPoint() == target->begin()
+                            ? nullptr
+                            : &*std::prev(builder.getInsertionPoint());
     SmallVector<Value> gradients;
     if (failed(differentiable.buildGradient(builder, results, gradients))) {
       return failure();
@@ -192,7 +213,11 @@ LogicalResult Reverse::block(ArrayRef<Operation *> ops, OpBuilder &builder,
     Build build(builder, op->getLoc(), backwardOf(scopeOf(op)));
     for (auto [operand, gradient] : llvm::zip(op->getOperands(), gradients)) {
       if (gradient && activity.has(operand)) {
-        parts[operand].push_back(conform(build, gradient, operand));
+        Value part = conform(build, gradient, operand);
+        if (auto weight = operand.getDefiningOp<WeightOp>()) {
+          claimForParameter(part, weight, before);
+        }
+        parts[operand].push_back(part);
       }
     }
   }
@@ -246,7 +271,7 @@ LogicalResult Reverse::repeat(RepeatOp op, OpBuilder &builder, Parts &parts) {
     active.push_back(i);
     Value result = op.getResult(i);
     Value gradient = sum(builder, loc, result, parts);
-    Build build(builder, loc, sumScope(result, context));
+    Build build(builder, loc, sumScope(result));
     gradient = gradient ? build.broadcast(gradient, typeOf(result))
                         : zeros(build, typeOf(result));
     inner[yield->getOperand(i)].push_back(
@@ -256,7 +281,7 @@ LogicalResult Reverse::repeat(RepeatOp op, OpBuilder &builder, Parts &parts) {
     Value yielded = yield->getOperand(i);
     Value gradient = sum(builder, loc, op.getResult(i), parts);
     if (gradient && activity.has(yielded)) {
-      Build build(builder, loc, sumScope(op.getResult(i), context));
+      Build build(builder, loc, sumScope(op.getResult(i)));
       gradient = build.broadcast(gradient, typeOf(op.getResult(i)));
       inner[yielded].push_back(addStacked(gradient, yielded.getType()));
     }
@@ -282,9 +307,9 @@ LogicalResult Reverse::repeat(RepeatOp op, OpBuilder &builder, Parts &parts) {
     }
   }
   for (Value value : outer) {
-    Build before(builder, loc, sumScope(value, context));
+    Build before(builder, loc, sumScope(value));
     Value total = addCarried(zeros(before, typeOf(value)), value.getType());
-    Build build(inside, loc, sumScope(value, context));
+    Build build(inside, loc, sumScope(value));
     Value part = sum(inside, loc, value, inner);
     carriedOut.push_back(
         build.broadcast(build.add(total, part), typeOf(value)));
@@ -419,7 +444,7 @@ LogicalResult cleave::buildGradients(Block &block, Value loss,
   Operation *last = ops.empty() ? nullptr : ops.back();
   Parts parts;
   {
-    Build build(builder, loss.getLoc(), sumScope(loss, context));
+    Build build(builder, loss.getLoc(), backwardOf(scopeOfValue(loss)));
     Type element = typeOf(loss).getElementType();
     auto one = builder.create<ConstantOp>(loss.getLoc(), loss.getType(),
                                           builder.getFloatAttr(element, 1));
