@@ -27,6 +27,7 @@ public:
 private:
   func::FuncOp function;
   llvm::EquivalenceClasses<void *> classes;
+  llvm::DenseMap<void *, SmallVector<Value>> members; ///< in program order
   llvm::DenseSet<void *> decided;     ///< leaders
   llvm::DenseSet<void *> fixed;       ///< leaders of arguments and results
   std::map<std::vector<std::string>, Names> orders; ///< by the set of dims
@@ -39,6 +40,7 @@ private:
     return classes.getLeaderValue(value.getAsOpaquePointer());
   }
   void tieAll();
+  void addMembers(Block &block);
   void tieRepeat(clv::RepeatOp repeat);
   void remember(Value value);
   std::optional<Names> known(Value value);
@@ -134,6 +136,23 @@ void Orderer::tieAll() {
                  fix);
 }
 
+/// Lists each class in program order: that of the classes is by address.
+void Orderer::addMembers(Block &block) {
+  for (Value argument : block.getArguments()) {
+    members[leader(argument)].push_back(argument);
+  }
+  for (Operation &op : block) {
+    for (Value result : op.getResults()) {
+      members[leader(result)].push_back(result);
+    }
+    for (Region &region : op.getRegions()) {
+      for (Block &inner : region) {
+        addMembers(inner);
+      }
+    }
+  }
+}
+
 void Orderer::remember(Value value) {
   Names names = namesOf(value);
   orders.try_emplace(setOf(names), names);
@@ -203,9 +222,7 @@ void Orderer::followReaders(Value value) {
       queue.push_back({v, origin});
     }
   };
-  for (auto it = classes.findLeader(leader(value)); it != classes.member_end();
-       ++it) {
-    Value member = Value::getFromOpaquePointer(*it);
+  for (Value member : members[leader(value)]) {
     push(member, member);
   }
   for (size_t i = 0; i < queue.size() && i < mostSteps; ++i) {
@@ -237,11 +254,9 @@ void Orderer::decide(Value value, const std::optional<Names> &order) {
   if (!decided.insert(first).second || !order) {
     return;
   }
-  SmallVector<Value> members;
   int64_t base = rankOf(value);
-  for (auto it = classes.findLeader(first); it != classes.member_end(); ++it) {
-    members.push_back(Value::getFromOpaquePointer(*it));
-    base = std::min(base, rankOf(members.back()));
+  for (Value member : members[first]) {
+    base = std::min(base, rankOf(member));
   }
   Names names = namesOf(value);
   int64_t leading = rankOf(value) - base;
@@ -256,7 +271,7 @@ void Orderer::decide(Value value, const std::optional<Names> &order) {
     }
     from.push_back(at - leading);
   }
-  for (Value member : members) {
+  for (Value member : members[first]) {
     int64_t front = rankOf(member) - base;
     SmallVector<int64_t> all;
     for (int64_t i = 0; i < front; ++i) {
@@ -271,6 +286,7 @@ void Orderer::decide(Value value, const std::optional<Names> &order) {
 
 void Orderer::run() {
   tieAll();
+  addMembers(function.getBody().front());
   for (Value argument : function.getArguments()) {
     remember(argument);
   }
