@@ -53,6 +53,7 @@ private:
   mlir::LogicalResult runOperation(mlir::Operation *op);
   mlir::LogicalResult runCompute(mlir::Operation *op);
   mlir::LogicalResult runIdentity(mlir::Operation *op);
+  bool crossesPending(clv::EdgeOp edge, const Declared &declared);
   mlir::LogicalResult runWeight(clv::WeightOp op);
   mlir::LogicalResult runRepeat(clv::RepeatOp op);
   mlir::LogicalResult runReturn(mlir::func::ReturnOp op);

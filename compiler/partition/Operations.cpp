@@ -148,12 +148,32 @@ LogicalResult FunctionPartitioner::runCompute(Operation *op) {
   return success();
 }
 
+/// Whether a pending sum may cross an edge at which no layout changes, for the
+/// one reader that takes it so (another edge, say, where it is scattered).
+bool FunctionPartitioner::crossesPending(clv::EdgeOp edge,
+                                         const Declared &declared) {
+  Value operand = edge.getX();
+  Layout now = spmd::layoutOf(operand.getType());
+  if (!now.isPartial() || !clv::scopeOfValue(operand)) {
+    return false;
+  }
+  const Declared *before = declaredOf(operand, edge.getLoc());
+  return before && before->layout() == declared.layout() &&
+         operand.hasOneUse() && staysPending(edge.getResult());
+}
+
 /// `edge` and `gradient`: the value goes to the declared layout in one step.
 LogicalResult FunctionPartitioner::runIdentity(Operation *op) {
   Value result = op->getResult(0), operand = op->getOperand(0);
   const Declared *declared = declaredOf(result, op->getLoc());
   if (!declared) {
     return failure();
+  }
+  if (auto edge = dyn_cast<clv::EdgeOp>(op);
+      edge && crossesPending(edge, *declared)) {
+    result.replaceAllUsesWith(operand);
+    op->erase();
+    return success();
   }
   Need need;
   need.op = op;

@@ -16,9 +16,10 @@
 // It is reduced at the latest
 //
 //  * where a reader is not linear in it, or two operations read it;
-//  * at an `edge`, a `gradient` and a function's result, in one step with the
-//    change of layout that happens there: a sum that leaves a region for a
-//    sharded value is scattered, not reduced and sliced;
+//  * at an `edge` where the layout changes, a `gradient` and a function's
+//    result, in one step with that change: a sum that leaves a region for a
+//    sharded value is scattered, not reduced and sliced, however many regions
+//    it leaves at once;
 //  * where a repeat carries, saves or captures it.
 //
 // Pending maxima and minima are reduced at once.

@@ -393,6 +393,32 @@ func.func @forward(%x: !l {clv.role = "input", clv.path = "x"}) -> !p {
             (Strings{"all_reduce d", "all_reduce d", "all_reduce d"}));
 }
 
+// A sum that leaves two regions at once is scattered, not reduced at the inner
+// edge and sliced at the outer one (tt-xla #3071).
+TEST(FieldCases, SumsCrossEdgesThatChangeNothing) {
+  PlanBuilder plan = two();
+  plan.shard({"ff"}, {"d"});
+  plan.shard({"seq"}, {"d"});
+  plan.shard({"seq"}, {}, path("m/in"));
+  plan.shard({"seq"}, {}, role(layout::Role::Inputs));
+  Outcome outcome = run(R"(
+!h = tensor<5x3xf32, #clv.dims<seq, ff>>
+!w = tensor<3x2xf32, #clv.dims<ff, embed>>
+!x = tensor<5x2xf32, #clv.dims<seq, embed>>
+func.func @forward(%h: !h {clv.role = "input", clv.path = "h"},
+                   %w: !w {clv.role = "input", clv.path = "w"}) -> !x {
+  %p = clv.dot %h, %w over ["ff"] {clv.scope = #clv.scope<activations, forward, path = "m/in/lin">} : (!h, !w) -> !x
+  %q = clv.edge %p {inner = "m/in/lin", clv.scope = #in} : (!x) -> !x
+  %r = clv.edge %q {inner = "m/in", clv.scope = #s} : (!x) -> !x
+  %e = clv.exp %r {clv.scope = #s} : (!x) -> !x
+  return %e : !x
+})",
+                        plan, {counting({5, 3}), counting({3, 2}, -3)});
+  EXPECT_EQ(outcome.collectives, Strings{"reduce_scatter d"});
+  EXPECT_EQ(outcome.records[0].value.path, "m/in");
+  EXPECT_EQ(outcome.records[0].operation, "dot over ff");
+}
+
 // Splitting the dim of a repeat is refused, with the statement that asks for
 // it.
 TEST(FieldCases, RepeatDimIsRefused) {
