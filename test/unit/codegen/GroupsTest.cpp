@@ -289,6 +289,66 @@ TEST(Groups, RepeatThatSwaps) {
         {{"b", 20}, {"l", 4}});
 }
 
+TEST(Groups, NotInPlaceWhatALaterPhaseReads) {
+  // y could take the memory of c in the first phase, but z reads c in the
+  // second.
+  check(R"(func.func @f(%x: {b e}) -> ({b e}, {l b e}) {
+    %two = clv.constant 0.5 : f32 -> {f:}
+    %r:2 = clv.repeat %i of "l" from 0 count 4
+        carried(%c = %x : {b e}) -> ({b e}, {l b e}) {
+      %y = clv.mul %c, %two : ({b e}, {f:}) -> {b e}
+      %s = clv.reduce sum %c over ["e"] : ({b e}) -> {b}
+      %z = clv.sub %c, %s : ({b e}, {b}) -> {b e}
+      clv.yield %y, %z : {b e}, {b e}
+    }
+    return %r#0, %r#1 : {b e}, {l b e}
+  })",
+        {{"b", 3}, {"e", 20}, {"l", 4}});
+}
+
+TEST(Groups, AdamW) {
+  // One kernel for the scalars of the step, one for the parameter.
+  Options options;
+  options.data = [](unsigned argument, int64_t n) {
+    return argument == 4 ? 3 : 0.1 + (n * 7 + argument) % 11 * 0.05;
+  };
+  std::string text = R"(func.func @f(%p: {b k e}, %g: {b k e}, %m: {b k e},
+      %v: {b k e}, %step: {i:}) -> ({b k e}, {b k e}, {b k e}) {
+    %b1 = clv.constant 0.9 : f32 -> {f:}
+    %b2 = clv.constant 0.999 : f32 -> {f:}
+    %o1 = clv.constant 0.1 : f32 -> {f:}
+    %o2 = clv.constant 0.001 : f32 -> {f:}
+    %one = clv.constant 1.0 : f32 -> {f:}
+    %lr = clv.constant 0.01 : f32 -> {f:}
+    %eps = clv.constant 1.0e-8 : f32 -> {f:}
+    %t = clv.cast %step : ({i:}) -> {f:}
+    %m1 = clv.mul %m, %b1 : ({b k e}, {f:}) -> {b k e}
+    %m2 = clv.mul %g, %o1 : ({b k e}, {f:}) -> {b k e}
+    %mn = clv.add %m1, %m2 : ({b k e}, {b k e}) -> {b k e}
+    %v1 = clv.mul %v, %b2 : ({b k e}, {f:}) -> {b k e}
+    %v2 = clv.mul %g, %o2 : ({b k e}, {f:}) -> {b k e}
+    %v3 = clv.mul %v2, %g : ({b k e}, {b k e}) -> {b k e}
+    %vn = clv.add %v1, %v3 : ({b k e}, {b k e}) -> {b k e}
+    %p1 = clv.pow %b1, %t : ({f:}, {f:}) -> {f:}
+    %p2 = clv.sub %one, %p1 : ({f:}, {f:}) -> {f:}
+    %p3 = clv.pow %b2, %t : ({f:}, {f:}) -> {f:}
+    %p4 = clv.sub %one, %p3 : ({f:}, {f:}) -> {f:}
+    %mh = clv.div %mn, %p2 : ({b k e}, {f:}) -> {b k e}
+    %vh = clv.div %vn, %p4 : ({b k e}, {f:}) -> {b k e}
+    %sq = clv.sqrt %vh : ({b k e}) -> {b k e}
+    %se = clv.add %sq, %eps : ({b k e}, {f:}) -> {b k e}
+    %q = clv.div %mh, %se : ({b k e}, {b k e}) -> {b k e}
+    %dp = clv.mul %p, %o1 : ({b k e}, {f:}) -> {b k e}
+    %u = clv.add %q, %dp : ({b k e}, {b k e}) -> {b k e}
+    %ul = clv.mul %u, %lr : ({b k e}, {f:}) -> {b k e}
+    %pn = clv.sub %p, %ul : ({b k e}, {b k e}) -> {b k e}
+    return %pn, %mn, %vn : {b k e}, {b k e}, {b k e}
+  })";
+  checkGroup(text, 2, options);
+  options.native = false;
+  checkGroup(text, 2, options);
+}
+
 TEST(Groups, NestedRepeats) {
   check(R"(func.func @f(%x: {b}, %w: {l m b}) -> ({b}, {l m b}) {
     %r:2 = clv.repeat %i of "l" from 0 count 4
