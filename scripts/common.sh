@@ -27,8 +27,10 @@ note() { printf '%s    %s%s\n' "$dim" "$*" "$plain"; }
 fail() { printf '%serror:%s %s\n' "$red" "$plain" "$1" >&2; shift
          for line in "$@"; do printf '       %s\n' "$line" >&2; done; exit 1; }
 
-# Shows a command as a user would type it, then runs it.
-run() { printf '%s$ %s%s\n' "$bold" "${*//"$root/"/}" "$plain"; "$@"; }
+# Shows a command as a user would type it.
+show() { printf '%s$ %s%s\n' "$bold" "${*//"$root/"/}" "$plain"; }
+# Shows it and runs it.
+run() { show "$@"; "$@"; }
 
 # The comment at the head of the running script, as its help.
 usage() { sed -n '2,/^[^#]/{/^#/{s/^# \{0,1\}//;/^Part of Cleave/q;p}}' "$self"; }
