@@ -102,12 +102,12 @@ public:
 private:
   Analysis result;
   llvm::SmallPtrSet<Operation *, 32> inside;
-  Extents space;                       ///< the dims of the whole nest
-  Extents fixed;                       ///< the column dims, where decided
-  llvm::SetVector<Value> evaluated;    ///< operands, cheap ones included
-  SmallVector<Extents> memory;         ///< dims of inputs and outputs
-  SmallVector<Extents> reductions;     ///< what each reduction is over
-  Extents positions;                   ///< dims whose index is asked for
+  Extents space;                    ///< the dims of the whole nest
+  Extents fixed;                    ///< the column dims, where decided
+  llvm::SetVector<Value> evaluated; ///< operands, cheap ones included
+  SmallVector<Extents> memory;      ///< dims of inputs and outputs
+  SmallVector<Extents> reductions;  ///< what each reduction is over
+  Extents positions;                ///< dims whose index is asked for
 
   bool findSpace();
   bool findOperands();
@@ -193,11 +193,13 @@ bool Analyzer::fix(const Extents &dims) {
 bool Analyzer::fixColumns() {
   for (Operation *op : result.members) {
     auto reduce = dyn_cast<clv::ReduceOp>(op);
-    bool readInside = llvm::any_of(op->getUsers(), [&](Operation *user) {
-      return inside.contains(user);
-    });
+    bool readInside = llvm::any_of(
+        op->getUsers(), [&](Operation *user) { return inside.contains(user); });
     Extents dims = iterationOf(op);
     bool full = dims.size() == space.size();
+    if (dims.empty()) {
+      return false; // scalars compute in f64, in kernels of their own
+    }
     if (reduce && readInside && (!full || !fix(overOf(reduce)))) {
       return false;
     }
@@ -206,7 +208,7 @@ bool Analyzer::fixColumns() {
     }
   }
   if (fixed.size() == space.size() && !fixed.empty()) {
-    // Scalars beside one long row: every row value is a scalar.
+    // One long row, whose sums are read in the same kernel.
     int64_t length = 1;
     for (const Extent &dim : fixed) {
       length *= dim.largest;
@@ -219,9 +221,8 @@ bool Analyzer::fixColumns() {
 /// Whether every value can be walked along `columns` as one loop.
 bool Analyzer::fits(ArrayRef<Extent> columns) {
   auto has = [&](ArrayRef<Extent> dims) {
-    return llvm::count_if(columns, [&](const Extent &c) {
-      return contains(dims, c);
-    });
+    return llvm::count_if(columns,
+                          [&](const Extent &c) { return contains(dims, c); });
   };
   auto allOrNone = [&](ArrayRef<Extent> dims) {
     size_t count = has(dims);
@@ -335,7 +336,7 @@ void Analyzer::chooseRows() {
         const auto *a = llvm::find(dims, last);
         const auto *b = llvm::find(dims, dim);
         return (a == dims.end() && b == dims.end()) ||
-               (a != dims.end() && b == a + 1);
+               (a != dims.end() && b != dims.end() && b == a + 1);
       });
     }
     if (joins) {

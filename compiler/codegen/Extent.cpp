@@ -17,7 +17,9 @@ Extents codegen::extentsOf(Type type) {
   Extents extents;
   for (auto [i, name] : llvm::enumerate(clv::dimsOf(type))) {
     Extent extent{StringAttr::get(type.getContext(), name),
-                  tensor.getDimSize(i), {}, tensor.getDimSize(i)};
+                  tensor.getDimSize(i),
+                  {},
+                  tensor.getDimSize(i)};
     if (local) {
       extent.size = local.getSizes()[i];
       spmd::SplitAttr split = local.getSplits()[i];

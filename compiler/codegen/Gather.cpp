@@ -46,9 +46,9 @@ private:
   Value id, inRange; ///< of the current row: local id
 
   Memory add(Value value) {
-    return w.addMemory(
-        value, cast<RankedTensorType>(value.getType()).getElementType(),
-        extentsOf(value));
+    return w.addMemory(value,
+                       cast<RankedTensorType>(value.getType()).getElementType(),
+                       extentsOf(value));
   }
   void findLoops(const Memory &table);
   void setStrides(Memory &memory);
@@ -134,14 +134,13 @@ Kernel GatherKernel::lookup(Value tableValue, Value resultValue) {
                                       : constantLike(b, table.element, 0));
           continue;
         }
-        w.vectors(w.countOf(columns), {},
-                  [&](Value index, Value mask, ValueRange) {
-                    Value x = found ? w.loadVector(table, index, mask)
-                                    : w.splat(constantLike(b, table.element,
-                                                           0));
-                    w.storeVector(result, index, mask, x);
-                    return SmallVector<Value>();
-                  });
+        w.vectors(
+            w.countOf(columns), {}, [&](Value index, Value mask, ValueRange) {
+              Value x = found ? w.loadVector(table, index, mask)
+                              : w.splat(constantLike(b, table.element, 0));
+              w.storeVector(result, index, mask, x);
+              return SmallVector<Value>();
+            });
       }
     });
   });
@@ -173,14 +172,14 @@ Kernel GatherKernel::scatterAdd(Value updatesValue, Value resultValue) {
                                                       w.loadScalar(updates)));
         return;
       }
-      w.vectors(w.countOf(columns), {},
-                [&](Value index, Value mask, ValueRange) {
-                  Value sum = b.create<arith::AddFOp>(
-                      w.loadVector(result, index, mask),
-                      w.loadVector(updates, index, mask));
-                  w.storeVector(result, index, mask, sum);
-                  return SmallVector<Value>();
-                });
+      w.vectors(
+          w.countOf(columns), {}, [&](Value index, Value mask, ValueRange) {
+            Value sum =
+                b.create<arith::AddFOp>(w.loadVector(result, index, mask),
+                                        w.loadVector(updates, index, mask));
+            w.storeVector(result, index, mask, sum);
+            return SmallVector<Value>();
+          });
     });
   });
   return w.finish("scatter_add");

@@ -126,8 +126,7 @@ int Scheduler::firstOf(int node) {
 }
 
 int Scheduler::lastOf(int node) {
-  return position[nodes[node].op ? nodes[node].op
-                                 : nodes[node].members.back()];
+  return position[nodes[node].op ? nodes[node].op : nodes[node].members.back()];
 }
 
 /// Whether `to` waits for `from` by way of a third node.

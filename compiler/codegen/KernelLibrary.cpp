@@ -22,16 +22,16 @@ using namespace cleave::codegen;
 KernelLibrary::KernelLibrary(MLIRContext &context, TargetOptions options)
     : context(context), options(options),
       module(ModuleOp::create(UnknownLoc::get(&context))) {
-  context.loadDialect<arith::ArithDialect, func::FuncDialect,
-                      LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect,
-                      vector::VectorDialect>();
+  context
+      .loadDialect<arith::ArithDialect, func::FuncDialect, LLVM::LLVMDialect,
+                   math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
 }
 
 OwningOpRef<func::FuncOp> KernelLibrary::create() {
   auto pointer = LLVM::LLVMPointerType::get(&context);
-  auto function = func::FuncOp::create(
-      UnknownLoc::get(&context), "kernel",
-      FunctionType::get(&context, {pointer, pointer}, {}));
+  auto function =
+      func::FuncOp::create(UnknownLoc::get(&context), "kernel",
+                           FunctionType::get(&context, {pointer, pointer}, {}));
   function.addEntryBlock();
   return function;
 }

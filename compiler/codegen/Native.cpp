@@ -34,11 +34,10 @@ namespace {
 struct Feature {
   llvm::StringLiteral llvm, cpuinfo;
 };
-constexpr Feature baseline[] = {{"avx2", "avx2"},   {"fma", "fma"},
-                                {"f16c", "f16c"},   {"bmi", "bmi1"},
-                                {"bmi2", "bmi2"},   {"popcnt", "popcnt"},
-                                {"lzcnt", "abm"},   {"movbe", "movbe"},
-                                {"sse4.2", "sse4_2"}};
+constexpr Feature baseline[] = {
+    {"avx2", "avx2"}, {"fma", "fma"},     {"f16c", "f16c"},
+    {"bmi", "bmi1"},  {"bmi2", "bmi2"},   {"popcnt", "popcnt"},
+    {"lzcnt", "abm"}, {"movbe", "movbe"}, {"sse4.2", "sse4_2"}};
 constexpr Feature wide[] = {{"avx512f", "avx512f"},
                             {"avx512bw", "avx512bw"},
                             {"avx512dq", "avx512dq"},
@@ -47,9 +46,8 @@ constexpr Feature wide[] = {{"avx512f", "avx512f"},
 
 bool hasWideVectors() {
   llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
-  return llvm::all_of(wide, [&](const Feature &feature) {
-    return host.lookup(feature.llvm);
-  });
+  return llvm::all_of(
+      wide, [&](const Feature &feature) { return host.lookup(feature.llvm); });
 }
 
 SmallVector<Feature> featuresOf(const codegen::TargetOptions &options) {
@@ -60,8 +58,8 @@ SmallVector<Feature> featuresOf(const codegen::TargetOptions &options) {
   return features;
 }
 
-std::unique_ptr<llvm::TargetMachine>
-createMachine(const std::string &features, std::string &error) {
+std::unique_ptr<llvm::TargetMachine> createMachine(const std::string &features,
+                                                   std::string &error) {
   std::string triple = llvm::sys::getDefaultTargetTriple();
   const llvm::Target *target =
       llvm::TargetRegistry::lookupTarget(triple, error);
@@ -138,8 +136,8 @@ codegen::linkShared(const std::vector<char> &object) {
           "cleave-kernels", "o", descriptor, input)) {
     return llvm::createStringError(code, "no temporary file for kernels");
   }
-  auto removeInput = llvm::make_scope_exit(
-      [&] { llvm::sys::fs::remove(input); });
+  auto removeInput =
+      llvm::make_scope_exit([&] { llvm::sys::fs::remove(input); });
   {
     llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
     stream.write(object.data(), object.size());
@@ -151,19 +149,18 @@ codegen::linkShared(const std::vector<char> &object) {
                                                input);
     }
   }
-  if (std::error_code code = llvm::sys::fs::createTemporaryFile(
-          "cleave-kernels", "so", output)) {
+  if (std::error_code code =
+          llvm::sys::fs::createTemporaryFile("cleave-kernels", "so", output)) {
     return llvm::createStringError(code, "no temporary file for kernels");
   }
-  auto removeOutput = llvm::make_scope_exit(
-      [&] { llvm::sys::fs::remove(output); });
+  auto removeOutput =
+      llvm::make_scope_exit([&] { llvm::sys::fs::remove(output); });
   std::string messages;
   llvm::raw_string_ostream stream(messages);
-  const char *arguments[] = {"ld.lld",        "-shared", "-o",
-                             output.c_str(),  input.c_str(),
-                             "--threads=1",   "-z",      "noexecstack"};
-  lld::Result result = lld::lldMain(arguments, stream, stream,
-                                    {{lld::Gnu, &lld::elf::link}});
+  const char *arguments[] = {"ld.lld",      "-shared",     "-o", output.c_str(),
+                             input.c_str(), "--threads=1", "-z", "noexecstack"};
+  lld::Result result =
+      lld::lldMain(arguments, stream, stream, {{lld::Gnu, &lld::elf::link}});
   if (result.retCode != 0) {
     return llvm::createStringError("kernels could not be linked: " + messages);
   }

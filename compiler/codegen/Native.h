@@ -21,7 +21,8 @@ llvm::Expected<std::vector<char>> compileToObject(mlir::ModuleOp module,
                                                   const TargetOptions &options);
 
 /// Links one object to a shared object, in this process.
-llvm::Expected<std::vector<uint8_t>> linkShared(const std::vector<char> &object);
+llvm::Expected<std::vector<uint8_t>>
+linkShared(const std::vector<char> &object);
 
 /// The flags of /proc/cpuinfo that the code needs.
 std::vector<std::string> requiredFeatures(const TargetOptions &options);

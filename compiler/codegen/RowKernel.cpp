@@ -35,8 +35,8 @@ constexpr int64_t blockColumns = 4096;
 class RowKernel {
 public:
   RowKernel(const Analysis &analysis, KernelLibrary &library)
-      : analysis(analysis),
-        w(library, analysis.members.front()->getContext()), b(w.b) {}
+      : analysis(analysis), w(library, analysis.members.front()->getContext()),
+        b(w.b) {}
 
   llvm::Expected<Kernel> build();
 
@@ -261,8 +261,8 @@ Value RowKernel::indexValue(clv::IndexOp op, bool full) {
   position = w.add(position, w.i64(op.getFirst()));
   Value index = b.create<arith::TruncIOp>(b.getI32Type(), position);
   if (full) {
-    index = b.create<arith::AddIOp>(w.splat(index),
-                                    laneRange(b, b.getI32Type()));
+    index =
+        b.create<arith::AddIOp>(w.splat(index), laneRange(b, b.getI32Type()));
   }
   return index;
 }
@@ -281,15 +281,14 @@ Value RowKernel::randomValue(clv::RandomOp op, bool full) {
   Type word = b.getI32Type(), wide = b.getI64Type();
   if (full) {
     linear = b.create<arith::AddIOp>(
-        w.splat(linear),
-        b.create<arith::MulIOp>(laneRange(b, wide),
-                                w.splat(w.i64(columnStride))));
+        w.splat(linear), b.create<arith::MulIOp>(laneRange(b, wide),
+                                                 w.splat(w.i64(columnStride))));
   }
   Type words = shapedLike(linear.getType(), word);
   Value low = b.create<arith::TruncIOp>(words, linear);
   Value high = b.create<arith::TruncIOp>(
-      words, b.create<arith::ShRUIOp>(
-                 linear, constantLike(b, linear.getType(), 32)));
+      words,
+      b.create<arith::ShRUIOp>(linear, constantLike(b, linear.getType(), 32)));
   Value random =
       emitRandom(b, low, high, rowValue(op.getSeed()), rowValue(op.getStep()),
                  rowValue(op.getIteration()), op.getSite());
@@ -501,7 +500,8 @@ void RowKernel::emitPhase() {
   for (Value value : stores) {
     prepare(value, seen);
   }
-  for (clv::ReduceOp reduce : llvm::concat<clv::ReduceOp>(sums, accumulations)) {
+  for (clv::ReduceOp reduce :
+       llvm::concat<clv::ReduceOp>(sums, accumulations)) {
     prepare(reduce.getX(), seen);
   }
   SmallVector<Value> initial;
@@ -647,8 +647,7 @@ llvm::Expected<Kernel> RowKernel::build() {
     if (blocked) {
       columnBase = w.mul(indices.back(), w.i64(blockColumns));
       columnCount = b.create<arith::MinSIOp>(
-          w.i64(blockColumns),
-          b.create<arith::SubIOp>(allColumns, columnBase));
+          w.i64(blockColumns), b.create<arith::SubIOp>(allColumns, columnBase));
       indices = indices.drop_back();
     }
     rowIndices = SmallVector<Value>(indices);

@@ -31,8 +31,8 @@ using Emitter = ImplicitLocOpBuilder;
 static Value constantOf(Emitter &b, Type type, TypedAttr value) {
   if (auto vector = dyn_cast<VectorType>(type)) {
     return b.create<arith::ConstantOp>(
-        vector, cast<TypedAttr>(
-                    DenseElementsAttr::get(vector, Attribute(value))));
+        vector,
+        cast<TypedAttr>(DenseElementsAttr::get(vector, Attribute(value))));
   }
   return b.create<arith::ConstantOp>(type, value);
 }
@@ -53,8 +53,9 @@ Type codegen::shapedLike(Type like, Type element) {
   return element;
 }
 
-/// Sine, or cosine: x is brought to [-pi/4, pi/4] by a multiple of pi/2 in three
-/// parts (Cody and Waite), then the polynomials of Cephes (Moshier) apply.
+/// Sine, or cosine: x is brought to [-pi/4, pi/4] by a multiple of pi/2 in
+/// three parts (Cody and Waite), then the polynomials of Cephes (Moshier)
+/// apply.
 static Value emitSine(Emitter &b, Value x, bool cosine) {
   Type type = x.getType();
   Type ints = shapedLike(type, b.getI32Type());
@@ -71,8 +72,8 @@ static Value emitSine(Emitter &b, Value x, bool cosine) {
   Value s = fma(square, number(-1.9515295891e-4), number(8.3321608736e-3));
   s = fma(square, s, number(-1.6666654611e-1));
   s = fma(b.create<arith::MulFOp>(square, r), s, r);
-  Value c = fma(square, number(2.443315711809948e-5),
-                number(-1.388731625493765e-3));
+  Value c =
+      fma(square, number(2.443315711809948e-5), number(-1.388731625493765e-3));
   c = fma(square, c, number(4.166664568298827e-2));
   c = fma(b.create<arith::MulFOp>(square, square), c,
           fma(square, number(-0.5), number(1)));
@@ -163,9 +164,8 @@ static Value applyFloat(Emitter &b, Elementwise function, ValueRange v) {
   case Elementwise::Gelu: {
     Value erf = b.create<math::ErfOp>(
         b.create<arith::MulFOp>(x, number(0.70710678118654752440)));
-    return b.create<arith::MulFOp>(
-        b.create<arith::MulFOp>(x, number(0.5)),
-        b.create<arith::AddFOp>(number(1), erf));
+    return b.create<arith::MulFOp>(b.create<arith::MulFOp>(x, number(0.5)),
+                                   b.create<arith::AddFOp>(number(1), erf));
   }
   case Elementwise::Silu:
     return b.create<arith::MulFOp>(x, emitSigmoid(b, x));
@@ -203,8 +203,8 @@ static Value applyInteger(Emitter &b, Elementwise function, ValueRange v) {
     return b.create<arith::MulIOp>(x, v[1]);
   case Elementwise::Div: {
     // A processor stops at a division by zero; this one leaves x as it is.
-    Value isZero = b.create<arith::CmpIOp>(
-        arith::CmpIPredicate::eq, v[1], constantLike(b, x.getType(), 0));
+    Value isZero = b.create<arith::CmpIOp>(arith::CmpIPredicate::eq, v[1],
+                                           constantLike(b, x.getType(), 0));
     Value safe = b.create<arith::SelectOp>(
         isZero, constantLike(b, x.getType(), 1), v[1]);
     return b.create<arith::DivSIOp>(x, safe);
@@ -384,8 +384,8 @@ Value codegen::emitRandom(Emitter &b, Value low, Value high, Value seed,
     key1 = plus(key1, 0xBB67AE85u);
   }
   Value top = b.create<arith::ShRUIOp>(counter[0], constantLike(b, type, 8));
-  Value number = b.create<arith::SIToFPOp>(
-      shapedLike(type, b.getF32Type()), top);
-  return b.create<arith::MulFOp>(
-      number, constantLike(b, number.getType(), 0x1p-24));
+  Value number =
+      b.create<arith::SIToFPOp>(shapedLike(type, b.getF32Type()), top);
+  return b.create<arith::MulFOp>(number,
+                                 constantLike(b, number.getType(), 0x1p-24));
 }

@@ -167,9 +167,8 @@ SmallVector<Value> Writer::vectors(Value count, ValueRange initial,
     b.setInsertionPoint(block->getTerminator());
   }
   Value rest32 = b.create<arith::TruncIOp>(b.getI32Type(), rest);
-  Value mask = b.create<arith::CmpIOp>(arith::CmpIPredicate::slt,
-                                       laneNumbers(b, b.getI32Type()),
-                                       splat(rest32));
+  Value mask = b.create<arith::CmpIOp>(
+      arith::CmpIPredicate::slt, laneNumbers(b, b.getI32Type()), splat(rest32));
   SmallVector<Value> next = body(whole, mask, loop.getResults());
   if (!initial.empty()) {
     b.create<scf::YieldOp>(next);
@@ -204,8 +203,8 @@ Value Writer::fromStored(Value value, Type element) {
 }
 
 Value Writer::addresses(Memory &memory, Value index) {
-  Value positions = b.create<arith::AddIOp>(
-      splat(index), laneNumbers(b, b.getI64Type()));
+  Value positions =
+      b.create<arith::AddIOp>(splat(index), laneNumbers(b, b.getI64Type()));
   positions = b.create<arith::MulIOp>(positions, splat(memory.columnStride));
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   return b.create<LLVM::GEPOp>(LLVM::getFixedVectorType(pointer, lanes),
@@ -238,8 +237,8 @@ Value Writer::loadVector(Memory &memory, Value index, Value mask) {
 void Writer::storeVector(Memory &memory, Value index, Value mask, Value value) {
   unsigned alignment = 4;
   if (memory.element.isInteger(1)) {
-    value = b.create<arith::ExtUIOp>(
-        VectorType::get({lanes}, b.getI8Type()), value);
+    value = b.create<arith::ExtUIOp>(VectorType::get({lanes}, b.getI8Type()),
+                                     value);
     alignment = 1;
   }
   if (!memory.contiguous) {

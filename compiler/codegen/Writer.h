@@ -64,12 +64,10 @@ public:
             llvm::function_ref<void(mlir::ValueRange)> body);
   /// A loop over vectors of [0, count). The body gets the first index, the mask
   /// (null where all lanes count) and the values so far, and returns the next.
-  using VectorBody =
-      llvm::function_ref<llvm::SmallVector<mlir::Value>(
-          mlir::Value index, mlir::Value mask, mlir::ValueRange values)>;
-  llvm::SmallVector<mlir::Value> vectors(mlir::Value count,
-                                         mlir::ValueRange initial,
-                                         VectorBody body);
+  using VectorBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(
+      mlir::Value index, mlir::Value mask, mlir::ValueRange values)>;
+  llvm::SmallVector<mlir::Value>
+  vectors(mlir::Value count, mlir::ValueRange initial, VectorBody body);
   /// Writes `scalar` to every element of a dense memory.
   void fill(Memory &memory, mlir::Value scalar);
 

@@ -25,8 +25,8 @@ namespace cleave::emit {
 
 struct Interval {
   int64_t bytes = 0;
-  int64_t begin = 0; ///< first position
-  int64_t end = 0;   ///< last position, included
+  int64_t begin = 0;  ///< first position
+  int64_t end = 0;    ///< last position, included
   int64_t offset = 0; ///< the result, a multiple of 64
 };
 

@@ -99,13 +99,14 @@ llvm::Error ActionBuilder::fill(Action &action, const codegen::Step &step) {
     action.kind = Action::Loop;
     return build(*repeat.getBlock(), action.body, &action);
   } else {
-    return llvm::createStringError(
-        "`" + op->getName().getStringRef().str() + "` has no instruction");
+    return llvm::createStringError("`" + op->getName().getStringRef().str() +
+                                   "` has no instruction");
   }
   return llvm::Error::success();
 }
 
-llvm::Error ActionBuilder::build(Block &block, Actions &actions, Action *parent) {
+llvm::Error ActionBuilder::build(Block &block, Actions &actions,
+                                 Action *parent) {
   for (const codegen::Step &step : codegen::schedule(block)) {
     if (step.op && isa<clv::RenameOp>(step.op)) {
       continue; // the same memory

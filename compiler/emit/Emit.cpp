@@ -162,7 +162,7 @@ uint32_t PlanTables::site(Location loc, clv::ScopeAttr scope, StringRef name,
 
 static format::ElementType elementTypeOf(Value value) {
   Type element = cast<RankedTensorType>(value.getType()).getElementType();
-  return element.isF32()          ? format::ElementType::F32
+  return element.isF32()         ? format::ElementType::F32
          : element.isInteger(32) ? format::ElementType::I32
                                  : format::ElementType::Bool;
 }
@@ -211,8 +211,8 @@ llvm::Error ProgramWriter::addInput(unsigned index, StringRef role) {
     *input = *known;
   } else {
     input->name = path.empty() ? role.str() : path.str();
-    input->source = role == "seed" ? format::InputSource::Seed
-                                   : format::InputSource::Step;
+    input->source =
+        role == "seed" ? format::InputSource::Seed : format::InputSource::Step;
   }
   input->type = elementTypeOf(argument);
   input->dims = dimNames(argument);
@@ -382,8 +382,8 @@ void ProgramWriter::writeKernel(const Action &action, Body &body) {
                                 int64_t(tables.extent(integer.extent))});
       break;
     case codegen::KernelInteger::Iteration:
-      table.integers.push_back({format::IntegerKind::Iteration,
-                                depthOf(integer.iteration) - 1});
+      table.integers.push_back(
+          {format::IntegerKind::Iteration, depthOf(integer.iteration) - 1});
       break;
     }
   }
@@ -450,8 +450,7 @@ void ProgramWriter::writeStart(const Action &action, Body &body) {
   format::CollectiveT table;
   table.id = collectives.size();
   collectives[&action] = table.id;
-  table.kind = isa<spmd::AllReduceOp>(action.op)
-                   ? CollectiveKind::AllReduce
+  table.kind = isa<spmd::AllReduceOp>(action.op) ? CollectiveKind::AllReduce
                : isa<spmd::ReduceScatterOp>(action.op)
                    ? CollectiveKind::ReduceScatter
                : isa<spmd::AllGatherOp>(action.op) ? CollectiveKind::AllGather
@@ -469,8 +468,8 @@ void ProgramWriter::writeStart(const Action &action, Body &body) {
   auto reason = action.op->getAttrOfType<StringAttr>("reason");
   std::string name = collective.getKindName().str();
   if (auto module = action.op->getParentOfType<ModuleOp>()) {
-    if (auto mesh = module->getAttrOfType<spmd::MeshAttr>(
-            spmd::SpmdDialect::kMesh)) {
+    if (auto mesh =
+            module->getAttrOfType<spmd::MeshAttr>(spmd::SpmdDialect::kMesh)) {
       name += " " + spmd::fromAttr(mesh).describe(
                         {table.group.begin(), table.group.end()});
     }
@@ -485,8 +484,8 @@ void ProgramWriter::writeCopies(const std::vector<Copy> &copies, uint32_t site,
     format::MoveT table;
     table.source = boxed(view(copy.value, copy.source));
     table.target = boxed(view(copy.value, copy.target));
-    table.shift.assign(
-        cast<RankedTensorType>(copy.value.getType()).getRank(), 0);
+    table.shift.assign(cast<RankedTensorType>(copy.value.getType()).getRank(),
+                       0);
     table.site = site;
     push(body, std::move(table));
   }
@@ -564,8 +563,8 @@ llvm::Expected<std::unique_ptr<format::ProgramT>> ProgramWriter::write() {
       [&](unsigned i) { return resultLeaves[i]; });
   program->arena_bytes = placement.arenaBytes;
   writeActions(*actions, program->body);
-  writeCopies(placement.last,
-              tables.site(function.getLoc(), {}, "copy", ""), program->body);
+  writeCopies(placement.last, tables.site(function.getLoc(), {}, "copy", ""),
+              program->body);
   writeOutputs();
   return std::move(program);
 }
@@ -606,9 +605,8 @@ emit::emitPlan(ModuleOp module, StringRef name, const Shared &shared,
     layout::Layout whole;
     whole.dims.resize(leaf.sizes.size());
     auto found = layouts.find(static_cast<int>(i));
-    plan->layouts.push_back(
-        std::make_unique<format::LayoutT>(format::fromLayout(
-            found == layouts.end() ? whole : found->second)));
+    plan->layouts.push_back(std::make_unique<format::LayoutT>(
+        format::fromLayout(found == layouts.end() ? whole : found->second)));
   }
   return std::move(plan);
 }

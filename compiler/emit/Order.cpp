@@ -28,8 +28,8 @@ private:
   func::FuncOp function;
   llvm::EquivalenceClasses<void *> classes;
   llvm::DenseMap<void *, SmallVector<Value>> members; ///< in program order
-  llvm::DenseSet<void *> decided;     ///< leaders
-  llvm::DenseSet<void *> fixed;       ///< leaders of arguments and results
+  llvm::DenseSet<void *> decided;                     ///< leaders
+  llvm::DenseSet<void *> fixed; ///< leaders of arguments and results
   std::map<std::vector<std::string>, Names> orders; ///< by the set of dims
 
   void tie(Value a, Value b) {
@@ -93,9 +93,8 @@ static RankedTensorType permuted(RankedTensorType type,
     SmallVector<StringAttr> names = pick(local.getNames());
     SmallVector<int64_t> sizes = pick(local.getSizes());
     SmallVector<spmd::SplitAttr> splits = pick(local.getSplits());
-    encoding =
-        spmd::LocalAttr::get(context, names, sizes, splits,
-                             local.getPartial(), local.getReduction());
+    encoding = spmd::LocalAttr::get(context, names, sizes, splits,
+                                    local.getPartial(), local.getReduction());
   }
   return RankedTensorType::get(shape, type.getElementType(), encoding);
 }

@@ -162,8 +162,7 @@ void Placer::readAll() {
 void Placer::findInPlace(const Actions &actions) {
   for (const auto &action : actions) {
     findInPlace(action->body);
-    if (action->kind != Action::Wait ||
-        !isa<spmd::AllReduceOp>(action->op)) {
+    if (action->kind != Action::Wait || !isa<spmd::AllReduceOp>(action->op)) {
       continue;
     }
     Value source = rootOf(action->op->getOperand(0));
@@ -454,8 +453,7 @@ Placement Placer::finish() {
   std::vector<Interval> intervals;
   for (const Buffer &buffer : result.buffers) {
     bool used = buffer.storage == format::Storage::Arena && buffer.end >= 0;
-    intervals.push_back(
-        {used ? buffer.bytes : 0, buffer.begin, buffer.end, 0});
+    intervals.push_back({used ? buffer.bytes : 0, buffer.begin, buffer.end, 0});
   }
   result.arenaBytes = placeInArena(intervals);
   for (auto [buffer, interval] : llvm::zip(result.buffers, intervals)) {

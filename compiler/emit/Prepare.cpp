@@ -40,10 +40,10 @@ static void expandExtreme(clv::ExtremeOp op) {
       RankedTensorType::get({x.getDimSize(dim)}, i32, encoding), int64_t(0)));
   Value equal = scoped(
       b.create<clv::EqualOp>(x.clone(b.getI1Type()), op.getX(), op.getValue()));
-  Value none = scoped(b.create<clv::ConstantOp>(
-      RankedTensorType::get({}, i32),
-      cast<TypedAttr>(
-          b.getI32IntegerAttr(std::numeric_limits<int32_t>::max()))));
+  Value none = scoped(
+      b.create<clv::ConstantOp>(RankedTensorType::get({}, i32),
+                                cast<TypedAttr>(b.getI32IntegerAttr(
+                                    std::numeric_limits<int32_t>::max()))));
   Value position =
       scoped(b.create<clv::SelectOp>(x.clone(i32), equal, index, none));
   Value lowest = scoped(b.create<clv::ReduceOp>(

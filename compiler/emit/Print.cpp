@@ -92,9 +92,9 @@ void Printer::print(const format::KernelT &kernel) {
   llvm::interleaveComma(kernel.views, stream,
                         [&](const format::View &v) { stream << view(v); });
   stream << "; ";
-  llvm::interleaveComma(
-      kernel.integers, stream,
-      [&](const format::Integer &i) { stream << integer(i); });
+  llvm::interleaveComma(kernel.integers, stream, [&](const format::Integer &i) {
+    stream << integer(i);
+  });
   stream << ")\n";
 }
 

@@ -29,10 +29,10 @@ struct Action {
   codegen::Kernel kernel;
   mlir::Location loc;
   clv::ScopeAttr scope;
-  Action *start = nullptr; ///< of a wait
-  Actions body;            ///< of a loop
-  int64_t begin = 0;       ///< position; of a loop, before its body
-  int64_t end = 0;         ///< equal to begin, but for loops
+  Action *start = nullptr;  ///< of a wait
+  Actions body;             ///< of a loop
+  int64_t begin = 0;        ///< position; of a loop, before its body
+  int64_t end = 0;          ///< equal to begin, but for loops
   Action *parent = nullptr; ///< the loop around it
 
   explicit Action(mlir::Location loc) : loc(loc) {}

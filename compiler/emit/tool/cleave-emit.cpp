@@ -70,8 +70,7 @@ static void describe(func::FuncOp function, Tables &tables) {
 static llvm::Error run() {
   MLIRContext context;
   context.loadDialect<clv::ClvDialect, spmd::SpmdDialect, func::FuncDialect>();
-  OwningOpRef<ModuleOp> module =
-      parseSourceFile<ModuleOp>(inputFile, &context);
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(inputFile, &context);
   if (!module) {
     return llvm::createStringError("the module cannot be read");
   }
@@ -80,8 +79,8 @@ static llvm::Error run() {
     describe(function, tables);
   }
   codegen::KernelLibrary library(context);
-  auto plan = emit::emitPlan(*module, "plan", {tables.leaves, tables.inputs},
-                             library);
+  auto plan =
+      emit::emitPlan(*module, "plan", {tables.leaves, tables.inputs}, library);
   if (!plan) {
     return plan.takeError();
   }

@@ -54,7 +54,8 @@ TEST(Groups, AddAndLayerNormForward) {
   checkGroup(std::string(R"(func.func @f(%a: {b k e}, %c: {b k e}, %g: {e},
       %t: {e}) -> ({b k e}, {b k e}, {b k}) {
     %x = clv.add %a, %c : ({b k e}, {b k e}) -> {b k e}
-  )") + layerNorm + R"(
+  )") + layerNorm +
+                 R"(
     %hg = clv.mul %h, %g : ({b k e}, {e}) -> {b k e}
     %y = clv.add %hg, %t : ({b k e}, {e}) -> {b k e}
     return %x, %y, %r : {b k e}, {b k e}, {b k}
@@ -255,7 +256,8 @@ TEST(Groups, RepeatWithCarriedStackedAndCaptured) {
         ({b e}, {l b e}, {b e}, {e}) {
       %zero = clv.constant 0.0 : f32 -> {f:}
       %z = clv.broadcast %zero : ({f:}) -> {b e}
-      %r:4 = clv.repeat %i of "l" from 3 count 4)" + reverse + R"(
+      %r:4 = clv.repeat %i of "l" from 3 count 4)" +
+                                 reverse + R"(
           carried(%c = %x : {b e}, %d = %z : {b e})
           stacked(%ws = %w : {l e} slice {e})
           -> ({b e}, {b e}, {l b e}, {l e}) {

@@ -374,9 +374,8 @@ void Device::compare(unsigned index, const reference::Tensor &expected,
                 std::abs(found - wanted) <= tolerance * largest;
     worst = std::max(worst, std::abs(found - wanted));
     if (!same && wrong++ < 3) {
-      ADD_FAILURE() << "result " << index << " on device " << device
-                    << " at " << position << ": " << found << ", expected "
-                    << wanted;
+      ADD_FAILURE() << "result " << index << " on device " << device << " at "
+                    << position << ": " << found << ", expected " << wanted;
     }
   });
   EXPECT_EQ(wrong, 0) << "largest error " << worst;

@@ -27,7 +27,7 @@ using Sizes = std::map<std::string, int64_t>;
 using Data = std::function<double(unsigned argument, int64_t position)>;
 
 struct Options {
-  layout::Mesh mesh;                                 ///< one device
+  layout::Mesh mesh;                                   ///< one device
   std::map<std::string, std::vector<uint32_t>> splits; ///< atoms of each dim
   double tolerance = 1e-5;
   bool native = true;
@@ -38,8 +38,8 @@ struct Options {
 
 /// `text` is a module with one function @f. In it `{b e}` is an f32 tensor type
 /// of the dims b and e, `{i: b}` an i32 one, `{p: b}` one of booleans, `{f:}` a
-/// scalar. Fails the test where a result differs from the reference on any device. Returns
-/// the plan as text.
+/// scalar. Fails the test where a result differs from the reference on any
+/// device. Returns the plan as text.
 std::string check(const std::string &text, const Sizes &sizes,
                   const Options &options = {});
 

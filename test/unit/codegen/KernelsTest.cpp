@@ -69,8 +69,8 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Unary,
 class Binary : public testing::TestWithParam<const char *> {};
 TEST_P(Binary, MatchesReference) {
   std::string op = GetParam();
-  bool compares = op == "less" || op == "less_equal" || op == "equal" ||
-                  op == "not_equal";
+  bool compares =
+      op == "less" || op == "less_equal" || op == "equal" || op == "not_equal";
   std::string result = compares ? "{p: b e}" : "{b e}";
   Options options;
   if (op == "pow") {
@@ -83,14 +83,14 @@ TEST_P(Binary, MatchesReference) {
     };
   }
   check("func.func @f(%x: {b e}, %y: {e}) -> " + result + " {\n %0 = clv." +
-            op + " %x, %y : ({b e}, {e}) -> " + result + "\n return %0 : " +
-            result + "\n }",
+            op + " %x, %y : ({b e}, {e}) -> " + result +
+            "\n return %0 : " + result + "\n }",
         {{"b", 3}, {"e", 21}}, options);
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, Binary,
                          testing::Values("add", "sub", "mul", "div", "maximum",
-                                         "minimum", "pow", "less",
-                                         "less_equal", "equal", "not_equal"));
+                                         "minimum", "pow", "less", "less_equal",
+                                         "equal", "not_equal"));
 
 TEST(Kernels, ElementwiseWidths) {
   checkWidths(R"(func.func @f(%x: {b e}, %y: {e}, %z: {b}) -> {b e} {
@@ -185,7 +185,8 @@ TEST_P(Reductions, OverAnyDims) {
   }
   // Nothing is reduced over a split dim: that would be a pending sum.
   check(R"(func.func @f(%x: {b k e}) -> {b e} {
-    %0 = clv.reduce )" + kind + R"( %x over ["k"] : ({b k e}) -> {b e}
+    %0 = clv.reduce )" +
+            kind + R"( %x over ["k"] : ({b k e}) -> {b e}
     return %0 : {b e}
   })",
         {{"b", 2}, {"e", 33}, {"k", 5}}, uneven({{"b", {0}}, {"e", {1}}}));
@@ -286,14 +287,13 @@ TEST(Kernels, SliceAndPad) {
 }
 
 TEST(Kernels, RenameIsTheSameMemory) {
-  std::string plan =
-      check(R"(func.func @f(%x: {b e}, %y: {b e}) -> {b t} {
+  std::string plan = check(R"(func.func @f(%x: {b e}, %y: {b e}) -> {b t} {
     %0 = clv.add %x, %y : ({b e}, {b e}) -> {b e}
     %1 = clv.rename %0 : ({b e}) -> {b t}
     %2 = clv.exp %1 : ({b t}) -> {b t}
     return %2 : {b t}
   })",
-            {{"b", 3}, {"e", 20}, {"t", 20}});
+                           {{"b", 3}, {"e", 20}, {"t", 20}});
   EXPECT_EQ(plan.find("move"), std::string::npos);
 }
 

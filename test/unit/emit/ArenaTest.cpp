@@ -27,8 +27,8 @@ TEST(Arena, TheExample) {
 TEST(Arena, TakesTheSmallestGapThatHolds) {
   // Gaps of 256 and 128 bytes between three that live throughout.
   std::vector<Interval> intervals = {
-      {1024, 0, 9, -1}, {256, 0, 1, -1},  {512, 0, 9, -1},
-      {128, 0, 1, -1},  {128, 0, 9, -1},  {100, 5, 6, -1},
+      {1024, 0, 9, -1}, {256, 0, 1, -1}, {512, 0, 9, -1},
+      {128, 0, 1, -1},  {128, 0, 9, -1}, {100, 5, 6, -1},
   };
   placeInArena(intervals);
   EXPECT_EQ(intervals[5].offset % 64, 0);

@@ -120,8 +120,7 @@ void Step::compile() {
   gpt.function("loss").erase();
   ASSERT_TRUE(mlir::succeeded(partition(*gpt.module, plan)));
   codegen::KernelLibrary library(context);
-  auto emitted =
-      emit::emitPlan(*gpt.module, "test", {leaves, inputs}, library);
+  auto emitted = emit::emitPlan(*gpt.module, "test", {leaves, inputs}, library);
   if (!emitted) {
     FAIL() << llvm::toString(emitted.takeError());
   }
@@ -193,10 +192,9 @@ void Step::compare() {
     std::string name = text(i, "clv.state");
     std::vector<float> found;
     if (kind == "loss" || kind == "gradient_norm") {
-      auto scalar = session->scalar("train",
-                                    kind == "loss"
-                                        ? format::OutputKind::Loss
-                                        : format::OutputKind::GradientNorm);
+      auto scalar = session->scalar(
+          "train", kind == "loss" ? format::OutputKind::Loss
+                                  : format::OutputKind::GradientNorm);
       ASSERT_TRUE(bool(scalar)) << scalar.message();
       found = {*scalar};
     } else if (kind == "gradient") {
@@ -205,9 +203,9 @@ void Step::compare() {
       ASSERT_TRUE(bool(gradient)) << gradient.message();
       found = *gradient;
     } else {
-      int leaf = session->state().find(
-          kind == "param" ? "params/" + path
-                          : "optimizer/" + path + "/" + name);
+      int leaf = session->state().find(kind == "param"
+                                           ? "params/" + path
+                                           : "optimizer/" + path + "/" + name);
       ASSERT_GE(leaf, 0);
       found = session->state().get(leaf);
     }
