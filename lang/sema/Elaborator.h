@@ -289,7 +289,7 @@ private:
   RegionNode *root = nullptr, *node = nullptr;
   Frame *frame = nullptr;
   std::vector<const ast::FnDecl *> callStack;
-  std::set<const ast::FnDecl *> failed;        // functions with errors inside
+  std::set<const ast::FnDecl *> failed; // functions with errors inside
   size_t calls = 0;
   bool dimsFailed = false; // then only further dims are looked at
   std::map<const ast::IfStmt *, bool> choices; // of segments of repeats

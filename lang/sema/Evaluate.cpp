@@ -108,6 +108,16 @@ std::optional<Value> Evaluator::visitName(const Expr &expr,
   if (std::optional<Value> value = environment.lookup(name)) {
     return value;
   }
+  for (const Environment *scope = &environment; scope; scope = scope->parent) {
+    std::string later =
+        scope->describeLater ? scope->describeLater(name) : std::string();
+    if (!later.empty()) {
+      diags.error(Diag::NotCompileTime, expr.range,
+                  "`" + name + "` is " + later +
+                      ", which is not known when compiling");
+      return std::nullopt;
+    }
+  }
   diags.error(Diag::UnknownName, expr.range, "unknown name `" + name + "`")
       .help(suggestion(name, environment.names()));
   return std::nullopt;

@@ -75,6 +75,9 @@ struct Environment {
   std::map<std::string, Value, std::less<>> values;
   // Names that are not stored; gets the dotted text (`nn.x`, `ctx.inner`) too.
   std::function<std::optional<Value>(std::string_view)> resolve;
+  // What a name is that exists and is not known when compiling, for messages:
+  // "`f32[embed]`"; empty for others.
+  std::function<std::string(std::string_view)> describeLater;
   // Functions beside those above (and before them). Sets `handled` if it knows
   // the function; then no value means that it has reported an error.
   std::function<std::optional<Value>(const ast::CallExpr &, bool &handled)>

@@ -30,7 +30,7 @@ static const char *spellingOf(mlir::Type element) {
 std::string Elaborator::describe(const Val &value) {
   switch (value.kind) {
   case Val::Kind::Error:
-    return "an error";
+    return "a value with an error";
   case Val::Kind::Constant:
     return value.constant.describe();
   case Val::Kind::Tensor: {
@@ -88,6 +88,11 @@ Environment Elaborator::environment() {
       return Value::ofInteger(dims.size(it->second));
     }
     return std::nullopt;
+  };
+  result.describeLater = [this](std::string_view written) -> std::string {
+    Binding *binding = find(std::string(written));
+    return binding && !binding->value.isConstant() ? describe(binding->value)
+                                                   : "";
   };
   result.resolvable = visibleNames();
   return result;

@@ -144,8 +144,12 @@ bool Elaborator::bindOptimizerArguments(const Optimizer &optimizer,
     if (given[i]) {
       frame = &outer;
       value = visit(*given[i]->value);
-      if (!value.isError() && !value.isConstant() &&
-          !(value.isTensor() && clv::dimsOf(value.tensor).empty())) {
+      bool isNumber =
+          value.isConstant()
+              ? value.constant.isNumber() ||
+                    value.constant.kind == Value::Kind::Bool
+              : value.isTensor() && clv::dimsOf(value.tensor).empty();
+      if (!value.isError() && !isNumber) {
         diags.error(Diag::NotScalar, given[i]->value->range,
                     quoted(param.name.text) + " must be a number, not " +
                         describe(value));
