@@ -64,8 +64,8 @@ Value FunctionPartitioner::emit(Value value, const reshard::Move &step,
                                 const Need &need, const Notes &before) {
   Type type = localOf(value.getType(), step.result);
   SmallVector<int64_t> atoms(step.atoms.begin(), step.atoms.end());
-  Change change = {spmd::layoutOf(value.getType()), step.result, step.kind,
-                   step.atoms};
+  Change change = {spmd::layoutOf(value.getType()), step.result, need.layout,
+                   step.kind, step.atoms};
   std::string reason = reasonFor(change, before, need.why, need.sentence, mesh);
   std::string avoid = avoidFor(change, need.info, mesh);
   Location loc = need.op->getLoc();

@@ -137,7 +137,10 @@ LogicalResult FunctionPartitioner::runCompute(Operation *op) {
     }
     need.operation = nameOf(op);
     need.source = pointOf(op->getLoc());
-    need.sentence = "`" + nameOf(op) + "` needs it so";
+    bool isReduced =
+        query.operands[i].now.isPartial() && !decision.operands[i].isPartial();
+    need.sentence =
+        "`" + nameOf(op) + "` needs it " + (isReduced ? "reduced" : "so");
     op->setOperand(i, move(operand, need));
   }
   Value value = op->getResult(0);
@@ -224,9 +227,7 @@ LogicalResult FunctionPartitioner::runWeight(clv::WeightOp op) {
   }
   need.sentence = "`" + declared->info.reader + "` reads it as a weight";
   Value at = move(op.getX(), need);
-  if (at != op.getX()) {
-    note(at, *declared);
-  }
+  note(at, *declared); // what reads it now reads a weight
   op.getResult().replaceAllUsesWith(at);
   op.erase();
   return success();

@@ -86,7 +86,9 @@ std::string partitioning::reasonFor(const Change &change, const Notes &before,
       }
       part += " and becomes " + on(to, mesh);
     }
-    if (d < whyAfter.size() && !whyAfter[d].empty()) {
+    // A layout on the way there has no reason of its own.
+    if (d < whyAfter.size() && !whyAfter[d].empty() &&
+        to == change.target.dims[d]) {
       part += (to.isWhole() ? " (" : " by ") + whyAfter[d] +
               (to.isWhole() ? ")" : "");
     }

@@ -37,6 +37,7 @@ layout::SourcePoint pointOf(mlir::Location loc);
 
 struct Change {
   layout::Layout from, to; ///< of one move
+  layout::Layout target;   ///< of all moves together
   reshard::Kind kind;
   std::vector<layout::AtomId> atoms;
 };

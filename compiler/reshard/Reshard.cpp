@@ -99,6 +99,7 @@ struct Node {
   int64_t total = 0;
   int64_t sends = 0; ///< moves that send
   int64_t steps = 0;
+  int64_t detours = 0; ///< moves that do not lead straight to the target
   int parent = -1;
   Kind kind = Kind::LocalSlice; ///< the move that made it
   Atoms atoms;
@@ -109,18 +110,18 @@ public:
   Search(const Layout &from, const Layout &to, const Subject &subject,
          int64_t maxElements)
       : to(to), subject(subject), maxElements(maxElements) {
-    nodes.push_back({from, 0, 0, 0, -1, Kind::LocalSlice, {}});
-    queue.push({0, 0, 0, 0});
-    best[keyOf(from)] = {0, 0, 0};
+    nodes.push_back({from, 0, 0, 0, 0, -1, Kind::LocalSlice, {}});
+    queue.push({0, 0, 0, 0, 0});
+    best[keyOf(from)] = {0, 0, 0, 0};
   }
 
   std::optional<Path> run() {
     Key goal = keyOf(to);
     while (!queue.empty()) {
-      auto [total, sends, steps, index] = queue.top();
+      auto [total, sends, steps, detours, index] = queue.top();
       queue.pop();
       Key key = keyOf(nodes[index].layout);
-      if (best[key] < Cost{total, sends, steps}) {
+      if (best[key] < Cost{total, sends, steps, detours}) {
         continue;
       }
       if (key == goal) {
@@ -132,8 +133,8 @@ public:
   }
 
 private:
-  using Cost = std::tuple<int64_t, int64_t, int64_t>;
-  using Entry = std::tuple<int64_t, int64_t, int64_t, int>;
+  using Cost = std::tuple<int64_t, int64_t, int64_t, int64_t>;
+  using Entry = std::tuple<int64_t, int64_t, int64_t, int64_t, int>;
 
   Path pathTo(int index) const {
     Path path;
@@ -149,7 +150,8 @@ private:
     return path;
   }
 
-  void add(int parent, Kind kind, Atoms atoms, Layout layout) {
+  void add(int parent, Kind kind, Atoms atoms, Layout layout,
+           bool isDetour = false) {
     if (atoms.empty()) {
       return;
     }
@@ -165,15 +167,17 @@ private:
     }
     Cost cost = {node.total +
                      totalOf(kind, atoms, node.layout, layout, subject),
-                 node.sends + (kind != Kind::LocalSlice), node.steps + 1};
+                 node.sends + (kind != Kind::LocalSlice), node.steps + 1,
+                 node.detours + isDetour};
     if (found != best.end() && found->second <= cost) {
       return;
     }
     best[key] = cost;
-    auto [total, sends, steps] = cost;
-    nodes.push_back({std::move(layout), total, sends, steps, parent, kind,
-                     std::move(atoms)});
-    queue.push({total, sends, steps, static_cast<int>(nodes.size()) - 1});
+    auto [total, sends, steps, detours] = cost;
+    nodes.push_back({std::move(layout), total, sends, steps, detours, parent,
+                     kind, std::move(atoms)});
+    queue.push(
+        {total, sends, steps, detours, static_cast<int>(nodes.size()) - 1});
   }
 
   void expand(int index) {
@@ -262,7 +266,8 @@ private:
         if (isPlain(layout.dims[d])) {
           Layout one = layout;
           append(one, d, {atom});
-          add(index, Kind::ReduceScatter, {atom}, without(one, {atom}));
+          add(index, Kind::ReduceScatter, {atom}, without(one, {atom}),
+              /*isDetour=*/true);
         }
       }
     }
@@ -293,7 +298,7 @@ private:
         if (isFree(atom) && isPlain(layout.dims[d])) {
           Layout one = layout;
           append(one, d, {atom});
-          add(index, Kind::LocalSlice, {atom}, one);
+          add(index, Kind::LocalSlice, {atom}, one, /*isDetour=*/true);
         }
       }
     }
@@ -379,7 +384,7 @@ private:
           next.dims[d] = plain(
               {source.atoms.begin(), source.atoms.begin() + keep}, source.unit);
           append(next, e, moving);
-          add(index, Kind::AllToAll, moving, next);
+          add(index, Kind::AllToAll, moving, next, /*isDetour=*/true);
         }
       }
     }

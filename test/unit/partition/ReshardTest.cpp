@@ -120,6 +120,13 @@ TEST(Reshard, BringsAMajorAtomToItsPlace) {
             "all_gather(1)");
 }
 
+TEST(Reshard, PrefersTheStraightWay) {
+  // As many bytes and steps as scattering and gathering over both.
+  Mesh mesh = meshOf({2, 4});
+  EXPECT_EQ(search(layoutOf({{1}, {}}, {0}), layoutOf({{}, {}}), {16, 8}, mesh),
+            "all_reduce(0) all_gather(1)");
+}
+
 TEST(Reshard, SlicesForNothing) {
   Mesh mesh = meshOf({2, 4});
   EXPECT_EQ(search(layoutOf({{0}, {}}), layoutOf({{0}, {1}}), {5, 3}, mesh),
