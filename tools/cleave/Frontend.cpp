@@ -13,6 +13,7 @@
 #include "llvm/Support/Path.h"
 
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 
 namespace cleave::tools {
@@ -38,7 +39,23 @@ Frontend::Frontend(const Options &options)
     : options(options), diags(sources),
       context(mlir::MLIRContext::Threading::DISABLED) {}
 
+/// A plan file given where source is read is not a broken source.
+static bool isPlanFile(const std::string &path) {
+  std::ifstream stream(path, std::ios::binary);
+  char magic[8] = {};
+  stream.read(magic, sizeof magic);
+  return stream && std::string_view(magic, sizeof magic) == "CLEAVEPL";
+}
+
 bool Frontend::load() {
+  if (isPlanFile(options.file)) {
+    diags
+        .error(Diag::NotSource, {},
+               "`" + options.file + "` is a plan file, not source")
+        .help("`cleave inspect " + options.file +
+              "` prints it, `cleave run` trains with it");
+    return false;
+  }
   program = loadProgram(options.file, LoadOptions{stdlibPath()}, sources, diags);
   if (!program || !readDefines() || !findRun()) {
     return false;
