@@ -127,7 +127,7 @@ void Writer::rows(ArrayRef<Value> counts, function_ref<void(ValueRange)> body) {
   body(indices);
 }
 
-static Value laneNumbers(ImplicitLocOpBuilder &b, Type element) {
+Value codegen::laneNumbers(ImplicitLocOpBuilder &b, Type element) {
   auto type = VectorType::get({lanes}, element);
   SmallVector<Attribute> numbers;
   for (int64_t i = 0; i < lanes; ++i) {

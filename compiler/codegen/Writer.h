@@ -21,6 +21,9 @@ namespace cleave::codegen {
 /// Lanes of a vector: one register of AVX-512, two of AVX2.
 inline constexpr int64_t lanes = 16;
 
+/// The vector 0, 1, 2, ….
+mlir::Value laneNumbers(mlir::ImplicitLocOpBuilder &b, mlir::Type element);
+
 /// A local tensor in memory, and where the loops stand in it.
 struct Memory {
   mlir::Value value; ///< null for scratch

@@ -1,0 +1,257 @@
+//===- Instructions.cpp - Actions as instructions -------------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/emit/ProgramWriter.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::emit;
+using codegen::Extent;
+
+/// A value of the plan: memory, and the extents it is seen with.
+uint32_t ProgramWriter::value(Value v, const Place &place) {
+  const Buffer &buffer = placement.buffers[place.buffer];
+  std::vector<uint32_t> extents;
+  if (place.loop >= 0) {
+    extents.push_back(tables.extent(place.stack));
+  }
+  for (const Extent &extent : codegen::extentsOf(v)) {
+    extents.push_back(tables.extent(extent));
+  }
+  format::ElementType type = elementTypeOf(v);
+  std::vector<int64_t> key = {place.buffer, int64_t(type)};
+  key.insert(key.end(), extents.begin(), extents.end());
+  auto [entry, added] = values.try_emplace(key, program->values.size());
+  if (added) {
+    auto table = std::make_unique<format::ValueT>();
+    table->storage = buffer.storage;
+    table->index = buffer.index;
+    table->offset = buffer.offset;
+    table->bytes = buffer.bytes;
+    table->type = type;
+    table->extents = extents;
+    program->values.push_back(std::move(table));
+  }
+  return entry->second;
+}
+
+format::View ProgramWriter::view(Value v, const Place &place) {
+  return format::View(value(v, place), place.loop);
+}
+
+uint32_t ProgramWriter::siteOf(const Action &action, StringRef name,
+                               StringRef reason) {
+  return tables.site(action.loc, action.scope, name, reason);
+}
+
+template <typename T> void ProgramWriter::push(Body &body, T &&action) {
+  auto instruction = std::make_unique<format::InstructionT>();
+  instruction->action.Set(std::forward<T>(action));
+  body.push_back(std::move(instruction));
+}
+
+static std::unique_ptr<format::View> boxed(format::View view) {
+  return std::make_unique<format::View>(view);
+}
+
+/// The number of repeats around a value's block.
+static int depthOf(Value value) {
+  int depth = 0;
+  for (Operation *op = value.getParentBlock()->getParentOp(); op;
+       op = op->getParentOp()) {
+    depth += isa<clv::RepeatOp>(op);
+  }
+  return depth;
+}
+
+void ProgramWriter::writeKernel(const Action &action, Body &body) {
+  const codegen::Kernel &kernel = action.kernel;
+  format::KernelT table;
+  table.symbol = kernel.symbol;
+  for (Value value : kernel.inputs) {
+    table.views.push_back(view(value));
+  }
+  for (Value value : kernel.outputs) {
+    table.views.push_back(view(value));
+  }
+  for (int buffer : placement.scratch.lookup(&action)) {
+    // Scratch is bytes that only the kernel understands.
+    auto scratch = std::make_unique<format::ValueT>();
+    scratch->storage = format::Storage::Arena;
+    scratch->offset = placement.buffers[buffer].offset;
+    scratch->bytes = placement.buffers[buffer].bytes;
+    table.views.push_back(format::View(program->values.size(), -1));
+    program->values.push_back(std::move(scratch));
+  }
+  for (const codegen::KernelInteger &integer : kernel.integers) {
+    switch (integer.kind) {
+    case codegen::KernelInteger::Size:
+      table.integers.push_back({format::IntegerKind::ExtentSize,
+                                int64_t(tables.extent(integer.extent))});
+      break;
+    case codegen::KernelInteger::Begin:
+      table.integers.push_back({format::IntegerKind::ExtentBegin,
+                                int64_t(tables.extent(integer.extent))});
+      break;
+    case codegen::KernelInteger::Iteration:
+      table.integers.push_back(
+          {format::IntegerKind::Iteration, depthOf(integer.iteration) - 1});
+      break;
+    }
+  }
+  table.site = siteOf(action, library.symbols()[kernel.symbol]);
+  push(body, std::move(table));
+}
+
+void ProgramWriter::writeContraction(const Action &action, Body &body) {
+  auto dot = cast<clv::DotOp>(action.op);
+  Value operands[] = {dot.getLhs(), dot.getRhs(), dot.getResult()};
+  format::ContractionT table;
+  table.lhs = boxed(view(operands[0]));
+  table.rhs = boxed(view(operands[1]));
+  table.out = boxed(view(operands[2]));
+  SmallVector<StringRef> names;
+  for (Value operand : operands) {
+    for (const Extent &extent : codegen::extentsOf(operand)) {
+      StringRef name = extent.name.getValue();
+      if (llvm::is_contained(names, name)) {
+        continue;
+      }
+      names.push_back(name);
+      table.dims.push_back({tables.extent(extent),
+                            clv::findDim(operands[0].getType(), name),
+                            clv::findDim(operands[1].getType(), name),
+                            clv::findDim(operands[2].getType(), name)});
+    }
+  }
+  std::string name = "dot over";
+  for (Attribute dim : dot.getOver()) {
+    name += " " + cast<StringAttr>(dim).getValue().str();
+  }
+  table.site = siteOf(action, name);
+  push(body, std::move(table));
+}
+
+void ProgramWriter::writeMove(const Action &action, Body &body) {
+  Value source = action.op->getOperand(0), target = action.op->getResult(0);
+  format::MoveT table;
+  table.source = boxed(view(source));
+  table.target = boxed(view(target));
+  table.shift.assign(cast<RankedTensorType>(source.getType()).getRank(), 0);
+  if (auto slice = dyn_cast<clv::SliceOp>(action.op)) {
+    table.shift[clv::findDim(source.getType(), slice.getDim())] =
+        -static_cast<int64_t>(slice.getFirst());
+  }
+  if (auto pad = dyn_cast<clv::PadOp>(action.op)) {
+    table.shift[clv::findDim(source.getType(), pad.getDim())] =
+        static_cast<int64_t>(pad.getFirst());
+    format::FillT fill;
+    fill.target = boxed(view(target));
+    push(body, std::move(fill));
+  }
+  table.site = siteOf(action, action.op->getName().stripDialect());
+  push(body, std::move(table));
+}
+
+void ProgramWriter::writeStart(const Action &action, Body &body) {
+  using format::CollectiveKind;
+  auto collective = cast<spmd::CollectiveInterface>(action.op);
+  Value source = action.op->getOperand(0), target = action.op->getResult(0);
+  layout::Layout from = spmd::layoutOf(source.getType()),
+                 to = spmd::layoutOf(target.getType());
+  format::CollectiveT table;
+  table.id = collectives.size();
+  collectives[&action] = table.id;
+  table.kind = isa<spmd::AllReduceOp>(action.op) ? CollectiveKind::AllReduce
+               : isa<spmd::ReduceScatterOp>(action.op)
+                   ? CollectiveKind::ReduceScatter
+               : isa<spmd::AllGatherOp>(action.op) ? CollectiveKind::AllGather
+                                                   : CollectiveKind::AllToAll;
+  table.reduction = static_cast<format::Reduction>(from.reduction);
+  table.group.assign(collective.getGroup().begin(),
+                     collective.getGroup().end());
+  for (layout::AtomId atom : from.partial) {
+    if (!llvm::is_contained(to.partial, atom)) {
+      table.partial.push_back(atom);
+    }
+  }
+  table.source = boxed(view(source));
+  table.target = boxed(view(target));
+  auto reason = action.op->getAttrOfType<StringAttr>("reason");
+  std::string name = collective.getKindName().str();
+  if (auto module = action.op->getParentOfType<ModuleOp>()) {
+    if (auto mesh =
+            module->getAttrOfType<spmd::MeshAttr>(spmd::SpmdDialect::kMesh)) {
+      name += " " + spmd::fromAttr(mesh).describe(
+                        {table.group.begin(), table.group.end()});
+    }
+  }
+  table.site = siteOf(action, name, reason ? reason.getValue() : "");
+  push(body, std::move(table));
+}
+
+void ProgramWriter::writeCopies(const std::vector<Copy> &copies, uint32_t site,
+                                Body &body) {
+  for (const Copy &copy : copies) {
+    format::MoveT table;
+    table.source = boxed(view(copy.value, copy.source));
+    table.target = boxed(view(copy.value, copy.target));
+    table.shift.assign(cast<RankedTensorType>(copy.value.getType()).getRank(),
+                       0);
+    table.site = site;
+    push(body, std::move(table));
+  }
+}
+
+void ProgramWriter::writeLoop(const Action &action, Body &body) {
+  auto repeat = cast<clv::RepeatOp>(action.op);
+  uint32_t site = siteOf(action, "copy");
+  if (auto found = placement.before.find(&action);
+      found != placement.before.end()) {
+    writeCopies(found->second, site, body);
+  }
+  // Slices count from the start of what is stacked; kernels that ask for the
+  // index add `first` themselves.
+  format::LoopT table;
+  table.first = 0;
+  table.count = static_cast<int64_t>(repeat.getCount());
+  table.reverse = repeat.getReverse();
+  writeActions(action.body, table.body);
+  if (auto found = placement.atEnd.find(&action);
+      found != placement.atEnd.end()) {
+    writeCopies(found->second, site, table.body);
+  }
+  push(body, std::move(table));
+}
+
+void ProgramWriter::writeActions(const Actions &actions, Body &body) {
+  for (const auto &action : actions) {
+    switch (action->kind) {
+    case Action::Kernel:
+      writeKernel(*action, body);
+      break;
+    case Action::Contraction:
+      writeContraction(*action, body);
+      break;
+    case Action::Move:
+      writeMove(*action, body);
+      break;
+    case Action::Start:
+      writeStart(*action, body);
+      break;
+    case Action::Wait: {
+      format::WaitT wait;
+      wait.id = collectives.lookup(action->start);
+      push(body, std::move(wait));
+      break;
+    }
+    case Action::Loop:
+      writeLoop(*action, body);
+      break;
+    }
+  }
+}
