@@ -1,6 +1,7 @@
 #include "lang/plan/Facts.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace cleave;
 using namespace cleave::plan;
@@ -8,9 +9,25 @@ using layout::Phase;
 using layout::Role;
 using layout::ValueInfo;
 
+// Values of one key have one layout.
+static std::string keyOf(const ValueInfo &value) {
+  std::string key = std::to_string(static_cast<int>(value.role)) + "|" +
+                    std::to_string(static_cast<int>(value.phase)) + "|" +
+                    std::to_string(value.elementBytes) + "|" + value.path +
+                    "|" + value.label + "|" + value.reader;
+  for (const layout::NamedDim &dim : value.dims) {
+    key += "|" + dim.name + "=" + std::to_string(dim.size);
+  }
+  return key;
+}
+
 std::vector<ValueInfo> plan::allValues(const ModelFacts &facts) {
   std::vector<ValueInfo> result;
+  std::set<std::string> seen;
   for (const ValueInfo &value : facts.values) {
+    if (!seen.insert(keyOf(value)).second) {
+      continue;
+    }
     result.push_back(value);
     if (value.role == Role::Activations && value.phase == Phase::Forward) {
       result.push_back(value);

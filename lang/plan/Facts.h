@@ -32,7 +32,8 @@ struct ModelFacts {
 };
 
 // Every value that a plan may govern: those listed, the backward twin of each
-// activation, and each leaf as parameter, gradient and optimizer leaf.
+// activation, and each leaf as parameter, gradient and optimizer leaf; each
+// once.
 std::vector<layout::ValueInfo> allValues(const ModelFacts &facts);
 
 } // namespace cleave::plan
