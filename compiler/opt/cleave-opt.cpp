@@ -7,6 +7,7 @@
 
 #include "compiler/differentiate/Differentiate.h"
 #include "dialects/clv/Clv.h"
+#include "dialects/exec/Exec.h"
 #include "dialects/spmd/Spmd.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -15,7 +16,7 @@
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<cleave::clv::ClvDialect, cleave::spmd::SpmdDialect,
-                  mlir::func::FuncDialect>();
+                  cleave::exec::ExecDialect, mlir::func::FuncDialect>();
   cleave::registerDifferentiatePasses();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();

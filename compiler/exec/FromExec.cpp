@@ -1,0 +1,408 @@
+//===- FromExec.cpp - The plan set of a module ----------------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What is declared gets the number of its place among its like; the dialect's
+// verifiers have seen to the rest.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/exec/Exec.h"
+
+#include "runtime/format/Convert.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace cleave;
+
+// The dialect's kinds have the numbers of the file's.
+static_assert(uint32_t(exec::InitKind::Uniform) ==
+              uint32_t(format::InitKind::MAX));
+static_assert(uint32_t(exec::InputSource::Seed) ==
+              uint32_t(format::InputSource::MAX));
+static_assert(uint32_t(exec::CollectiveKind::Slice) ==
+              uint32_t(format::CollectiveKind::MAX));
+static_assert(uint32_t(exec::OutputKind::Output) ==
+              uint32_t(format::OutputKind::MAX));
+static_assert(uint32_t(exec::IntegerKind::Iteration) ==
+              uint32_t(format::IntegerKind::MAX));
+static_assert(uint32_t(clv::Reduction::Min) ==
+              uint32_t(format::Reduction::MAX));
+
+namespace {
+
+using Body = std::vector<std::unique_ptr<format::InstructionT>>;
+
+/// Numbers of declarations, each among its like. Values of different types
+/// share the map: no value is of two.
+class Numbers {
+public:
+  void add(Value value, size_t number) {
+    numbers[value] = static_cast<uint32_t>(number);
+  }
+  uint32_t of(Value value) const {
+    auto found = numbers.find(value);
+    assert(found != numbers.end() && "not declared");
+    return found->second;
+  }
+
+private:
+  llvm::DenseMap<Value, uint32_t> numbers;
+};
+
+/// Reads one plan.
+class PlanReader {
+public:
+  PlanReader(Numbers &numbers, const llvm::StringMap<uint32_t> &symbols)
+      : numbers(numbers), symbols(symbols) {}
+
+  std::unique_ptr<format::PlanT> read(exec::PlanOp plan);
+
+private:
+  void readProgram(exec::ProgramOp program, format::ProgramT &table);
+  std::unique_ptr<format::InputT> readInput(exec::InputOp input);
+  std::unique_ptr<format::ValueT> readValue(exec::ValueOp value);
+  std::unique_ptr<format::OutputT> readOutput(exec::OutputOp output);
+  void readInstruction(Operation &op, Body &body);
+  format::KernelT readKernel(exec::KernelOp kernel);
+  format::ContractionT readContraction(exec::ContractOp contract);
+  format::MoveT readMove(exec::MoveOp move);
+  format::CollectiveT readCollective(exec::StartOp start);
+  format::LoopT readLoop(exec::LoopOp loop);
+
+  format::View view(const exec::View &view);
+  std::unique_ptr<format::View> boxed(const exec::View &one) {
+    return std::make_unique<format::View>(view(one));
+  }
+  /// A plan without sites has no operand for one.
+  uint32_t site(Value site) { return site ? numbers.of(site) : 0; }
+
+  Numbers &numbers;
+  const llvm::StringMap<uint32_t> &symbols;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// What tables share
+//===----------------------------------------------------------------------===//
+
+static format::ElementType elementOf(Type type) {
+  return type.isF32()         ? format::ElementType::F32
+         : type.isInteger(32) ? format::ElementType::I32
+                              : format::ElementType::Bool;
+}
+
+static std::vector<std::string> texts(ArrayAttr list) {
+  std::vector<std::string> result;
+  for (auto text : list.getAsRange<StringAttr>()) {
+    result.push_back(text.str());
+  }
+  return result;
+}
+
+static std::vector<int64_t> numbersOf(ArrayRef<int64_t> list) {
+  return list.vec();
+}
+
+static std::vector<uint32_t> atomsOf(ArrayRef<int64_t> list) {
+  return std::vector<uint32_t>(list.begin(), list.end());
+}
+
+static std::string textOr(StringAttr attr) {
+  return attr ? attr.str() : std::string();
+}
+
+static std::unique_ptr<format::SplitT> splitOf(spmd::SplitAttr attr) {
+  auto split = std::make_unique<format::SplitT>();
+  if (attr) {
+    split->atoms = atomsOf(attr.getAtoms());
+    split->unit = attr.getUnit();
+    split->cuts = numbersOf(attr.getCuts());
+    split->places = numbersOf(attr.getPlaces());
+  }
+  return split;
+}
+
+static std::unique_ptr<format::LeafT> readLeaf(exec::LeafOp op) {
+  auto leaf = std::make_unique<format::LeafT>();
+  leaf->path = op.getPath().str();
+  leaf->state = textOr(op.getStateAttr());
+  leaf->type = elementOf(op.getElement());
+  leaf->dims = texts(op.getDims());
+  leaf->sizes = numbersOf(op.getSizes());
+  leaf->init = std::make_unique<format::InitT>();
+  leaf->init->kind = static_cast<format::InitKind>(op.getInit());
+  leaf->init->a = op.getA().convertToDouble();
+  leaf->init->b = op.getB().convertToDouble();
+  return leaf;
+}
+
+static std::unique_ptr<format::LayoutT> readLayout(exec::LayoutOp op) {
+  auto layout = std::make_unique<format::LayoutT>();
+  for (auto split : op.getSplits().getAsRange<spmd::SplitAttr>()) {
+    layout->dims.push_back(splitOf(split));
+  }
+  ArrayRef<int64_t> triples = op.getResidence().value_or(ArrayRef<int64_t>());
+  for (; !triples.empty(); triples = triples.drop_front(3)) {
+    auto part = std::make_unique<format::ResidenceT>();
+    part->atom = static_cast<uint32_t>(triples[0]);
+    part->begin = triples[1];
+    part->end = triples[2];
+    layout->residence.push_back(std::move(part));
+  }
+  return layout;
+}
+
+static std::unique_ptr<format::SiteT> readSite(exec::SiteOp op) {
+  auto site = std::make_unique<format::SiteT>();
+  site->name = op.getLabel().str();
+  site->path = textOr(op.getPathAttr());
+  site->file = textOr(op.getFileAttr());
+  site->line = static_cast<uint32_t>(op.getLine());
+  site->reason = textOr(op.getReasonAttr());
+  return site;
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions
+//===----------------------------------------------------------------------===//
+
+format::View PlanReader::view(const exec::View &view) {
+  int32_t loop =
+      view.iteration ? static_cast<int32_t>(exec::depthOf(view.iteration)) : -1;
+  return format::View(numbers.of(view.buffer), loop);
+}
+
+format::KernelT PlanReader::readKernel(exec::KernelOp kernel) {
+  format::KernelT table;
+  table.symbol = symbols.lookup(kernel.getKernel());
+  for (const exec::View &one : exec::viewsIn(kernel.getViews())) {
+    table.views.push_back(view(one));
+  }
+  auto source = kernel.getSources().begin();
+  const int64_t *literal = kernel.getLiterals().begin();
+  for (int32_t number : kernel.getKinds()) {
+    auto kind = static_cast<format::IntegerKind>(number);
+    int64_t value = kind == format::IntegerKind::Literal ? *literal++
+                    : kind == format::IntegerKind::Iteration
+                        ? int64_t(exec::depthOf(*source++))
+                        : int64_t(numbers.of(*source++));
+    table.integers.push_back(format::Integer(kind, value));
+  }
+  table.site = site(kernel.getSite());
+  return table;
+}
+
+format::ContractionT PlanReader::readContraction(exec::ContractOp contract) {
+  format::ContractionT table;
+  SmallVector<exec::View> views = exec::viewsIn(contract.getViews());
+  table.lhs = boxed(views[0]);
+  table.rhs = boxed(views[1]);
+  table.out = boxed(views[2]);
+  ArrayRef<int32_t> positions = contract.getPositions();
+  for (Value dim : contract.getDims()) {
+    table.dims.push_back(format::ContractedDim(numbers.of(dim), positions[0],
+                                               positions[1], positions[2]));
+    positions = positions.drop_front(3);
+  }
+  table.site = site(contract.getSite());
+  return table;
+}
+
+format::MoveT PlanReader::readMove(exec::MoveOp move) {
+  format::MoveT table;
+  SmallVector<exec::View> views = exec::viewsIn(move.getViews());
+  table.source = boxed(views[0]);
+  table.target = boxed(views[1]);
+  table.shift = numbersOf(move.getShift());
+  table.site = site(move.getSite());
+  return table;
+}
+
+format::CollectiveT PlanReader::readCollective(exec::StartOp start) {
+  format::CollectiveT table;
+  table.id = static_cast<uint32_t>(start.getId());
+  table.kind = static_cast<format::CollectiveKind>(start.getKind());
+  table.reduction = static_cast<format::Reduction>(start.getReduction());
+  table.group = atomsOf(start.getGroup());
+  table.partial = atomsOf(start.getPartial());
+  SmallVector<exec::View> views = exec::viewsIn(start.getViews());
+  table.source = boxed(views[0]);
+  table.target = boxed(views[1]);
+  table.site = site(start.getSite());
+  return table;
+}
+
+format::LoopT PlanReader::readLoop(exec::LoopOp loop) {
+  format::LoopT table;
+  table.first = static_cast<int64_t>(loop.getFirst());
+  table.count = static_cast<int64_t>(loop.getCount());
+  table.reverse = loop.getReverse();
+  for (Operation &op : loop.getBody().front()) {
+    readInstruction(op, table.body);
+  }
+  return table;
+}
+
+template <typename Table> static void push(Body &body, Table table) {
+  auto instruction = std::make_unique<format::InstructionT>();
+  instruction->action.Set(std::move(table));
+  body.push_back(std::move(instruction));
+}
+
+void PlanReader::readInstruction(Operation &op, Body &body) {
+  TypeSwitch<Operation *>(&op)
+      .Case([&](exec::KernelOp kernel) { push(body, readKernel(kernel)); })
+      .Case([&](exec::ContractOp contract) {
+        push(body, readContraction(contract));
+      })
+      .Case([&](exec::FillOp fill) {
+        format::FillT table;
+        table.target = boxed(exec::viewsIn(fill.getViews()).front());
+        push(body, std::move(table));
+      })
+      .Case([&](exec::MoveOp move) { push(body, readMove(move)); })
+      .Case([&](exec::StartOp start) { push(body, readCollective(start)); })
+      .Case([&](exec::WaitOp wait) {
+        format::WaitT table;
+        table.id = static_cast<uint32_t>(
+            wait.getToken().getDefiningOp<exec::StartOp>().getId());
+        push(body, std::move(table));
+      })
+      .Case([&](exec::LoopOp loop) { push(body, readLoop(loop)); });
+}
+
+//===----------------------------------------------------------------------===//
+// Programs and plans
+//===----------------------------------------------------------------------===//
+
+std::unique_ptr<format::InputT> PlanReader::readInput(exec::InputOp op) {
+  auto input = std::make_unique<format::InputT>();
+  input->name = op.getLabel().str();
+  input->source = static_cast<format::InputSource>(op.getSource());
+  input->shift = static_cast<int64_t>(op.getShift());
+  input->bound = static_cast<int64_t>(op.getBound());
+  input->type = elementOf(op.getElement());
+  input->dims = texts(op.getDims());
+  input->sizes = numbersOf(op.getSizes());
+  return input;
+}
+
+std::unique_ptr<format::ValueT> PlanReader::readValue(exec::ValueOp op) {
+  auto value = std::make_unique<format::ValueT>();
+  if (Value leaf = op.getLeaf()) {
+    value->storage = format::Storage::Leaf;
+    value->index = numbers.of(leaf);
+  } else if (Value input = op.getInput()) {
+    value->storage = format::Storage::Input;
+    value->index = numbers.of(input);
+  } else {
+    value->storage = format::Storage::Arena;
+    value->offset = *op.getOffset();
+  }
+  value->bytes = op.getBytes();
+  value->type = elementOf(op.getElement());
+  for (Value extent : op.getExtents()) {
+    value->extents.push_back(numbers.of(extent));
+  }
+  return value;
+}
+
+std::unique_ptr<format::OutputT> PlanReader::readOutput(exec::OutputOp op) {
+  auto output = std::make_unique<format::OutputT>();
+  output->kind = static_cast<format::OutputKind>(op.getKind());
+  output->name = op.getLabel().str();
+  output->value = numbers.of(op.getValue());
+  output->dims = texts(op.getDims());
+  output->sizes = numbersOf(op.getSizes());
+  return output;
+}
+
+void PlanReader::readProgram(exec::ProgramOp program, format::ProgramT &table) {
+  table.name = program.getSymName().str();
+  table.arena_bytes = program.getArenaBytes();
+  for (Operation &op : program.getBody().front()) {
+    if (auto input = dyn_cast<exec::InputOp>(op)) {
+      numbers.add(input, table.inputs.size());
+      table.inputs.push_back(readInput(input));
+    } else if (auto value = dyn_cast<exec::ValueOp>(op)) {
+      numbers.add(value, table.values.size());
+      table.values.push_back(readValue(value));
+    } else if (auto output = dyn_cast<exec::OutputOp>(op)) {
+      table.outputs.push_back(readOutput(output));
+    } else {
+      readInstruction(op, table.body);
+    }
+  }
+}
+
+std::unique_ptr<format::PlanT> PlanReader::read(exec::PlanOp plan) {
+  auto table = std::make_unique<format::PlanT>();
+  table->name = plan.getSymName().str();
+  table->mesh = std::make_unique<format::MeshT>(
+      format::fromLayout(spmd::fromAttr(plan.getMesh())));
+  for (Operation &op : plan.getBody().front()) {
+    if (auto layout = dyn_cast<exec::LayoutOp>(op)) {
+      table->layouts.push_back(readLayout(layout));
+    } else if (auto extent = dyn_cast<exec::ExtentOp>(op)) {
+      numbers.add(extent, table->extents.size());
+      auto entry = std::make_unique<format::ExtentT>();
+      entry->dim = extent.getDim().str();
+      entry->size = static_cast<int64_t>(extent.getSize());
+      entry->split = splitOf(extent.getSplitAttr());
+      table->extents.push_back(std::move(entry));
+    } else if (auto site = dyn_cast<exec::SiteOp>(op)) {
+      numbers.add(site, table->sites.size());
+      table->sites.push_back(readSite(site));
+    } else if (auto program = dyn_cast<exec::ProgramOp>(op)) {
+      table->programs.push_back(std::make_unique<format::ProgramT>());
+      readProgram(program, *table->programs.back());
+    }
+  }
+  return table;
+}
+
+//===----------------------------------------------------------------------===//
+// The set
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<format::PlanSetT> cleave::fromExec(ModuleOp module) {
+  exec::SetOp op;
+  if (llvm::hasSingleElement(*module.getBody())) {
+    op = dyn_cast<exec::SetOp>(module.getBody()->front());
+  }
+  if (!op) {
+    return llvm::createStringError(
+        "the module does not hold one `exec.set` and nothing else");
+  }
+  format::PlanSetT set;
+  set.model = op.getModel().str();
+  set.producer = textOr(op.getProducerAttr());
+  if (ArrayAttr features = op.getFeaturesAttr()) {
+    set.target_features = texts(features);
+  }
+  for (auto kernels : op.getBody().getOps<exec::KernelsOp>()) {
+    set.symbols = texts(kernels.getSymbols());
+  }
+  llvm::StringMap<uint32_t> symbols;
+  for (const std::string &symbol : set.symbols) {
+    symbols.try_emplace(symbol, symbols.size());
+  }
+  Numbers numbers;
+  for (auto leaf : op.getBody().getOps<exec::LeafOp>()) {
+    numbers.add(leaf, set.leaves.size());
+    set.leaves.push_back(readLeaf(leaf));
+  }
+  for (auto plan : op.getBody().getOps<exec::PlanOp>()) {
+    if (plan.getSymName() == op.getStart()) {
+      set.start = static_cast<uint32_t>(set.plans.size());
+    }
+    PlanReader reader(numbers, symbols);
+    set.plans.push_back(reader.read(plan));
+  }
+  return std::move(set);
+}

@@ -1,0 +1,411 @@
+//===- ToExec.cpp - A plan set as a module --------------------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/exec/Exec.h"
+
+#include "runtime/format/Convert.h"
+#include "runtime/format/Verify.h"
+
+using namespace mlir;
+using namespace cleave;
+
+namespace {
+
+using Body = std::vector<std::unique_ptr<format::InstructionT>>;
+
+/// Makes operations at one insertion point, at one location.
+class Writer {
+public:
+  explicit Writer(MLIRContext &context)
+      : b(&context), loc(UnknownLoc::get(&context)) {}
+
+  template <typename Op, typename... Args> Op create(Args &&...args) {
+    return b.create<Op>(loc, std::forward<Args>(args)...);
+  }
+  /// The same with a result of this type.
+  template <typename Op, typename Result, typename... Args>
+  Value declare(Args &&...args) {
+    return create<Op>(b.getType<Result>(), std::forward<Args>(args)...)
+        ->getResult(0);
+  }
+  /// The same with a first block, where what comes next goes.
+  template <typename Op, typename... Args> Op open(Args &&...args) {
+    Op op = create<Op>(std::forward<Args>(args)...);
+    b.setInsertionPointToStart(&op->getRegion(0).emplaceBlock());
+    return op;
+  }
+  /// After the operation whose block this is.
+  void close(Operation *op) { b.setInsertionPointAfter(op); }
+
+  StringAttr text(const std::string &text) { return b.getStringAttr(text); }
+  /// Nothing for an empty text.
+  StringAttr some(const std::string &text) {
+    return text.empty() ? StringAttr() : b.getStringAttr(text);
+  }
+  ArrayAttr texts(const std::vector<std::string> &list) {
+    return b.getStrArrayAttr(SmallVector<StringRef>(list.begin(), list.end()));
+  }
+  IntegerAttr number(int64_t value) { return b.getI64IntegerAttr(value); }
+  template <typename T> DenseI64ArrayAttr numbers(const std::vector<T> &list) {
+    return b.getDenseI64ArrayAttr(
+        SmallVector<int64_t>(list.begin(), list.end()));
+  }
+  TypeAttr element(format::ElementType type) {
+    return TypeAttr::get(type == format::ElementType::F32 ? Type(b.getF32Type())
+                         : type == format::ElementType::I32 ? b.getI32Type()
+                                                            : b.getI1Type());
+  }
+  spmd::SplitAttr split(const format::SplitT &split) {
+    return spmd::SplitAttr::get(
+        b.getContext(),
+        SmallVector<int64_t>(split.atoms.begin(), split.atoms.end()),
+        split.unit, split.cuts, split.places);
+  }
+
+  OpBuilder b;
+  Location loc;
+};
+
+/// Writes one plan.
+class PlanWriter {
+public:
+  PlanWriter(Writer &writer, const format::PlanSetT &set,
+             const format::PlanT &plan, ArrayRef<Value> leaves)
+      : w(writer), set(set), plan(plan), leaves(leaves) {}
+
+  llvm::Error write();
+
+private:
+  void writeLayout(const format::LayoutT &layout, Value leaf);
+  void writeExtent(const format::ExtentT &extent);
+  void writeSite(const format::SiteT &site);
+  llvm::Error writeProgram(const format::ProgramT &program);
+  void writeInput(const format::InputT &input);
+  llvm::Error writeValue(const format::ValueT &value);
+  void writeOutput(const format::OutputT &output);
+  void writeBody(const Body &body);
+  void writeKernel(const format::KernelT &kernel);
+  void writeContraction(const format::ContractionT &contraction);
+  void writeMove(const format::MoveT &move);
+  void writeCollective(const format::CollectiveT &collective);
+  void writeLoop(const format::LoopT &loop);
+
+  void view(const format::View &view, SmallVectorImpl<Value> &operands);
+  SmallVector<Value> views(std::initializer_list<const format::View *> list);
+  /// The value of a site, null where the plan has none; the operations that
+  /// come next are located there.
+  Value site(uint32_t index);
+  /// Of what has no site.
+  void nowhere() { w.loc = UnknownLoc::get(w.b.getContext()); }
+
+  Writer &w;
+  const format::PlanSetT &set;
+  const format::PlanT &plan;
+  ArrayRef<Value> leaves;
+  SmallVector<Value> extents, sites; ///< of the plan
+  SmallVector<Value> inputs, values; ///< of the program
+  SmallVector<Value> iterations;     ///< of the loops around, outermost first
+  llvm::DenseMap<uint32_t, Value> started;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// A plan's tables
+//===----------------------------------------------------------------------===//
+
+void PlanWriter::writeLayout(const format::LayoutT &layout, Value leaf) {
+  SmallVector<Attribute> splits;
+  for (const auto &split : layout.dims) {
+    splits.push_back(w.split(*split));
+  }
+  SmallVector<int64_t> residence;
+  for (const auto &part : layout.residence) {
+    residence.append({part->atom, part->begin, part->end});
+  }
+  w.create<exec::LayoutOp>(leaf, w.b.getArrayAttr(splits),
+                           residence.empty()
+                               ? DenseI64ArrayAttr()
+                               : w.b.getDenseI64ArrayAttr(residence));
+}
+
+void PlanWriter::writeExtent(const format::ExtentT &extent) {
+  spmd::SplitAttr split = w.split(*extent.split);
+  if (split == w.split(format::SplitT())) {
+    split = {};
+  }
+  extents.push_back(w.declare<exec::ExtentOp, exec::ExtentType>(
+      w.text(extent.dim), w.number(extent.size), split));
+}
+
+void PlanWriter::writeSite(const format::SiteT &site) {
+  bool placed = !site.file.empty() || site.line != 0;
+  sites.push_back(w.declare<exec::SiteOp, exec::SiteType>(
+      w.text(site.name), w.some(site.path),
+      placed ? w.text(site.file) : StringAttr(), w.number(site.line),
+      w.some(site.reason)));
+}
+
+Value PlanWriter::site(uint32_t index) {
+  nowhere();
+  if (sites.empty()) {
+    return {};
+  }
+  const format::SiteT &site = *plan.sites[index];
+  if (!site.file.empty()) {
+    w.loc = FileLineColLoc::get(w.b.getContext(), site.file, site.line, 0);
+  }
+  return sites[index];
+}
+
+//===----------------------------------------------------------------------===//
+// A program's tables
+//===----------------------------------------------------------------------===//
+
+void PlanWriter::writeInput(const format::InputT &input) {
+  inputs.push_back(w.declare<exec::InputOp, exec::InputType>(
+      input.name, static_cast<exec::InputSource>(input.source), input.shift,
+      input.bound, w.element(input.type).getValue(), w.texts(input.dims),
+      input.sizes));
+}
+
+llvm::Error PlanWriter::writeValue(const format::ValueT &value) {
+  bool arena = value.storage == format::Storage::Arena;
+  if (arena ? value.index != 0 : value.offset != 0) {
+    return llvm::createStringError(
+        "value %zu of plan `%s` has a number that means nothing: %s",
+        values.size(), plan.name.c_str(),
+        arena ? "an index into the arena" : "an offset outside the arena");
+  }
+  SmallVector<Value> dims;
+  for (uint32_t extent : value.extents) {
+    dims.push_back(extents[extent]);
+  }
+  Value leaf =
+      value.storage == format::Storage::Leaf ? leaves[value.index] : Value();
+  Value input =
+      value.storage == format::Storage::Input ? inputs[value.index] : Value();
+  values.push_back(w.declare<exec::ValueOp, exec::BufferType>(
+      arena ? w.number(static_cast<int64_t>(value.offset)) : IntegerAttr(),
+      leaf, input, w.number(static_cast<int64_t>(value.bytes)),
+      w.element(value.type), dims));
+  return llvm::Error::success();
+}
+
+void PlanWriter::writeOutput(const format::OutputT &output) {
+  w.create<exec::OutputOp>(static_cast<exec::OutputKind>(output.kind),
+                           output.name, values[output.value],
+                           w.texts(output.dims), output.sizes);
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions
+//===----------------------------------------------------------------------===//
+
+void PlanWriter::view(const format::View &view,
+                      SmallVectorImpl<Value> &operands) {
+  operands.push_back(values[view.value()]);
+  if (view.loop() >= 0) {
+    operands.push_back(iterations[view.loop()]);
+  }
+}
+
+SmallVector<Value>
+PlanWriter::views(std::initializer_list<const format::View *> list) {
+  SmallVector<Value> operands;
+  for (const format::View *one : list) {
+    view(*one, operands);
+  }
+  return operands;
+}
+
+void PlanWriter::writeKernel(const format::KernelT &kernel) {
+  SmallVector<Value> operands, sources;
+  for (const format::View &one : kernel.views) {
+    view(one, operands);
+  }
+  SmallVector<int32_t> kinds;
+  SmallVector<int64_t> literals;
+  for (const format::Integer &integer : kernel.integers) {
+    kinds.push_back(static_cast<int32_t>(integer.kind()));
+    switch (integer.kind()) {
+    case format::IntegerKind::Literal:
+      literals.push_back(integer.value());
+      break;
+    case format::IntegerKind::ExtentSize:
+    case format::IntegerKind::ExtentBegin:
+      sources.push_back(extents[integer.value()]);
+      break;
+    case format::IntegerKind::Iteration:
+      sources.push_back(iterations[integer.value()]);
+      break;
+    }
+  }
+  Value where = site(kernel.site);
+  w.create<exec::KernelOp>(set.symbols[kernel.symbol], operands, sources, kinds,
+                           literals, where);
+}
+
+void PlanWriter::writeContraction(const format::ContractionT &contraction) {
+  SmallVector<Value> dims;
+  SmallVector<int32_t> positions;
+  for (const format::ContractedDim &dim : contraction.dims) {
+    dims.push_back(extents[dim.extent()]);
+    positions.append({dim.lhs(), dim.rhs(), dim.out()});
+  }
+  Value where = site(contraction.site);
+  w.create<exec::ContractOp>(
+      views({contraction.lhs.get(), contraction.rhs.get(),
+             contraction.out.get()}),
+      dims, positions, where);
+}
+
+void PlanWriter::writeMove(const format::MoveT &move) {
+  Value where = site(move.site);
+  w.create<exec::MoveOp>(views({move.source.get(), move.target.get()}),
+                         move.shift, where);
+}
+
+void PlanWriter::writeCollective(const format::CollectiveT &collective) {
+  Value where = site(collective.site);
+  started[collective.id] = w.declare<exec::StartOp, exec::TokenType>(
+      uint64_t(collective.id),
+      static_cast<exec::CollectiveKind>(collective.kind),
+      views({collective.source.get(), collective.target.get()}),
+      w.numbers(collective.group),
+      static_cast<clv::Reduction>(collective.reduction),
+      w.numbers(collective.partial), where);
+}
+
+void PlanWriter::writeLoop(const format::LoopT &loop) {
+  auto op = w.open<exec::LoopOp>(uint64_t(loop.first), uint64_t(loop.count),
+                                 loop.reverse);
+  iterations.push_back(op.getBody().addArgument(
+      exec::IterationType::get(w.b.getContext()), w.loc));
+  writeBody(loop.body);
+  iterations.pop_back();
+  w.close(op);
+}
+
+/// No deeper than format::deepestLoop, which the set's verifier ensures.
+void PlanWriter::writeBody(const Body &body) {
+  for (const auto &instruction : body) {
+    const format::ActionUnion &action = instruction->action;
+    nowhere();
+    switch (action.type) {
+    case format::Action::Kernel:
+      writeKernel(*action.AsKernel());
+      break;
+    case format::Action::Contraction:
+      writeContraction(*action.AsContraction());
+      break;
+    case format::Action::Fill:
+      w.create<exec::FillOp>(views({action.AsFill()->target.get()}));
+      break;
+    case format::Action::Move:
+      writeMove(*action.AsMove());
+      break;
+    case format::Action::Collective:
+      writeCollective(*action.AsCollective());
+      break;
+    case format::Action::Wait:
+      w.create<exec::WaitOp>(started.lookup(action.AsWait()->id));
+      break;
+    case format::Action::Loop:
+      writeLoop(*action.AsLoop());
+      break;
+    case format::Action::NONE:
+      llvm_unreachable("refused by the set's verifier");
+    }
+  }
+}
+
+llvm::Error PlanWriter::writeProgram(const format::ProgramT &program) {
+  inputs.clear();
+  values.clear();
+  started.clear();
+  nowhere();
+  auto op = w.open<exec::ProgramOp>(program.name, program.arena_bytes);
+  for (const auto &input : program.inputs) {
+    writeInput(*input);
+  }
+  for (const auto &value : program.values) {
+    if (llvm::Error error = writeValue(*value)) {
+      return error;
+    }
+  }
+  writeBody(program.body);
+  nowhere();
+  for (const auto &output : program.outputs) {
+    writeOutput(*output);
+  }
+  w.close(op);
+  return llvm::Error::success();
+}
+
+llvm::Error PlanWriter::write() {
+  auto op = w.open<exec::PlanOp>(
+      plan.name, spmd::toAttr(w.b.getContext(), format::toLayout(*plan.mesh)));
+  for (auto [layout, leaf] : llvm::zip(plan.layouts, leaves)) {
+    writeLayout(*layout, leaf);
+  }
+  for (const auto &extent : plan.extents) {
+    writeExtent(*extent);
+  }
+  for (const auto &site : plan.sites) {
+    writeSite(*site);
+  }
+  for (const auto &program : plan.programs) {
+    if (llvm::Error error = writeProgram(*program)) {
+      return error;
+    }
+  }
+  w.close(op);
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// The set
+//===----------------------------------------------------------------------===//
+
+static Value writeLeaf(Writer &w, const format::LeafT &leaf) {
+  return w.declare<exec::LeafOp, exec::LeafType>(
+      w.text(leaf.path), w.some(leaf.state), w.element(leaf.type),
+      w.texts(leaf.dims), w.numbers(leaf.sizes),
+      exec::InitKindAttr::get(w.b.getContext(),
+                              static_cast<exec::InitKind>(leaf.init->kind)),
+      w.b.getF64FloatAttr(leaf.init->a), w.b.getF64FloatAttr(leaf.init->b));
+}
+
+llvm::Expected<OwningOpRef<ModuleOp>>
+cleave::toExec(MLIRContext &context, const format::PlanSetT &set) {
+  if (Status status = format::verify(set); !status) {
+    return llvm::createStringError(status.message());
+  }
+  context.loadDialect<exec::ExecDialect>();
+  Writer w(context);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(w.loc);
+  w.b.setInsertionPointToStart(module->getBody());
+  w.open<exec::SetOp>(
+      w.text(set.model), w.some(set.producer),
+      set.target_features.empty() ? ArrayAttr() : w.texts(set.target_features),
+      FlatSymbolRefAttr::get(&context, set.plans[set.start]->name));
+  if (!set.symbols.empty()) {
+    w.create<exec::KernelsOp>(w.texts(set.symbols));
+  }
+  SmallVector<Value> leaves;
+  for (const auto &leaf : set.leaves) {
+    leaves.push_back(writeLeaf(w, *leaf));
+  }
+  for (const auto &plan : set.plans) {
+    PlanWriter writer(w, set, *plan, leaves);
+    if (llvm::Error error = writer.write()) {
+      return std::move(error);
+    }
+  }
+  return std::move(module);
+}

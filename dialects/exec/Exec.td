@@ -1,0 +1,340 @@
+//===- Exec.td - The dialect of plan files -----------------*- tablegen -*-===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_DIALECTS_EXEC_EXEC
+#define CLEAVE_DIALECTS_EXEC_EXEC
+
+include "dialects/exec/ExecEnums.td"
+include "dialects/spmd/Spmd.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+def Exec_Dialect : Dialect {
+  let name = "exec";
+  let cppNamespace = "::cleave::exec";
+  let dependentDialects = ["::cleave::spmd::SpmdDialect"];
+  let summary = "Plan files: buffers, instructions and what they refer to";
+  let description = [{
+    One operation for each table of the plan file (runtime/format/Plan.fbs),
+    which says what each means; compiler/exec converts both ways and loses
+    nothing. What the file refers to by number is a value here: leaves, inputs,
+    extents, sites, buffers, the iteration of a loop, a collective that is under
+    way. So the order of their declarations is the order of the file's tables,
+    and a reference to what is not there cannot be written.
+
+    ```
+    exec.set "toy" starts @wide {
+      exec.kernels ["scale"]
+      %leaf.w = exec.leaf "w" : f32[layer = 3, out = 7] init normal(0.0, 0.02)
+      exec.plan @wide mesh <[data = 2], [#spmd.axis<"data" = [0]>]> {
+        exec.layout %leaf.w [whole, <[0]>]
+        %layer = exec.extent "layer" = 3
+        %out = exec.extent "out" = 7 on <[0]>
+        %exp = exec.site "exp" in "layer/mlp" at "toy.clv":12
+        exec.program @train arena 64 {
+          %w = exec.value leaf %leaf.w bytes 0 : f32[%layer, %out]
+          %0 = exec.value arena 0 bytes 16 : f32[%out]
+          exec.loop %i from 0 count 3 {
+            exec.kernel @scale(%w[%i], %0) with [size %out, %i, 5] at %exp
+          }
+        }
+      }
+    }
+    ```
+  }];
+  let useDefaultTypePrinterParser = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Types. None has parameters: what a value is, its declaration says.
+//===----------------------------------------------------------------------===//
+
+class Exec_Type<string name, string typeMnemonic, string text>
+    : TypeDef<Exec_Dialect, name> {
+  let mnemonic = typeMnemonic;
+  let summary = text;
+}
+
+def Exec_Leaf : Exec_Type<"Leaf", "leaf", "one tensor of the state">;
+def Exec_Input : Exec_Type<"Input", "input", "what is filled before a program">;
+def Exec_Extent : Exec_Type<"Extent", "extent",
+    "a dim of local values: each device has its piece">;
+def Exec_Site : Exec_Type<"Site", "site", "where an instruction comes from">;
+def Exec_Buffer : Exec_Type<"Buffer", "buffer", "a dense local tensor">;
+def Exec_Iteration : Exec_Type<"Iteration", "iteration", "the index of a loop">;
+def Exec_Token : Exec_Type<"Token", "token", "a collective that was started">;
+
+class Exec_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Exec_Dialect, mnemonic, traits>;
+
+/// Declares one thing that others refer to.
+class Exec_Declaration<string mnemonic, Type type, list<Trait> traits = []>
+    : Exec_Op<mnemonic, !listconcat(traits, [
+        DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>])> {
+  let results = (outs type:$result);
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// The set
+//===----------------------------------------------------------------------===//
+
+def Exec_SetOp : Exec_Op<"set", [SymbolTable, SingleBlock, NoTerminator]> {
+  let summary = "a plan file: one model, its state, and several plans";
+  let description = [{
+    `by` says what made it, `needs` what the processor must have, `starts` with
+    which plan a run begins.
+  }];
+  let arguments = (ins StrAttr:$model, OptionalAttr<StrAttr>:$producer,
+                       OptionalAttr<StrArrayAttr>:$features,
+                       FlatSymbolRefAttr:$start);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $model (`by` $producer^)? (`needs` $features^)? `starts` $start
+    attr-dict-with-keyword $body
+  }];
+  let hasRegionVerifier = 1;
+}
+
+def Exec_KernelsOp : Exec_Op<"kernels", [HasParent<"SetOp">]> {
+  let summary = "the symbols of the kernels' shared object";
+  let arguments = (ins StrArrayAttr:$symbols);
+  let assemblyFormat = "$symbols attr-dict";
+}
+
+def Exec_LeafOp : Exec_Declaration<"leaf", Exec_Leaf, [HasParent<"SetOp">]> {
+  let summary = "a parameter, or a state of its optimizer";
+  let description = [{
+    `%leaf.w.first = exec.leaf "w" state "first" : f32[out = 7] init
+    constant(0.0, 0.0)`: global sizes, and the two numbers of its first value.
+  }];
+  let arguments = (ins StrAttr:$path, OptionalAttr<StrAttr>:$state,
+                       TypeAttr:$element, StrArrayAttr:$dims,
+                       DenseI64ArrayAttr:$sizes, Exec_InitKind:$init,
+                       F64Attr:$a, F64Attr:$b);
+  let assemblyFormat = [{
+    $path (`state` $state^)? `:` $element `` custom<Dims>($dims, $sizes)
+    `init` $init `` `(` $a `,` $b `)` attr-dict
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// A plan
+//===----------------------------------------------------------------------===//
+
+def Exec_PlanOp : Exec_Op<"plan", [
+    HasParent<"SetOp">, Symbol, SymbolTable, SingleBlock, NoTerminator]> {
+  let summary = "one plan of the set: layouts, extents, sites and programs";
+  let arguments = (ins SymbolNameAttr:$sym_name, Spmd_MeshAttr:$mesh);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name `mesh` $mesh attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
+def Exec_LayoutOp : Exec_Op<"layout", [HasParent<"PlanOp">]> {
+  let summary = "how the plan splits a leaf; one for each, in their order";
+  let description = [{
+    A split for each dim, `whole` where it is not cut. `residing [0, 1, 3]`:
+    only on coordinates 1 and 2 of atom 0 (triples of atom, begin and end).
+  }];
+  let arguments = (ins Exec_Leaf:$leaf, ArrayAttr:$splits,
+                       OptionalAttr<DenseI64ArrayAttr>:$residence);
+  let assemblyFormat = [{
+    $leaf custom<Splits>($splits) (`residing` $residence^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_ExtentOp : Exec_Declaration<"extent", Exec_Extent,
+                                     [HasParent<"PlanOp">]> {
+  let summary = "a dim, its global size, and how it is cut";
+  let arguments = (ins StrAttr:$dim, I64Attr:$size,
+                       OptionalAttr<Spmd_SplitAttr>:$split);
+  let assemblyFormat = "$dim `=` $size (`on` $split^)? attr-dict";
+}
+
+def Exec_SiteOp : Exec_Declaration<"site", Exec_Site, [HasParent<"PlanOp">]> {
+  let summary = "where instructions come from";
+  let description = [{
+    `exec.site "all_reduce tensor" in "layer/mlp" at "gpt.clv":31 because "…"`.
+  }];
+  let arguments = (ins StrAttr:$label, OptionalAttr<StrAttr>:$path,
+                       OptionalAttr<StrAttr>:$file,
+                       DefaultValuedAttr<I64Attr, "0">:$line,
+                       OptionalAttr<StrAttr>:$reason);
+  let assemblyFormat = [{
+    $label (`in` $path^)? (`at` $file^ `` `:` `` $line)? (`because` $reason^)?
+    attr-dict
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// A program
+//===----------------------------------------------------------------------===//
+
+def Exec_ProgramOp : Exec_Op<"program", [
+    HasParent<"PlanOp">, Symbol, SingleBlock, NoTerminator]> {
+  let summary = "inputs, values, instructions, outputs; on each device";
+  let description = [{ `arena` is the bytes that its values need on a device. }];
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$arena_bytes);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name `arena` $arena_bytes attr-dict-with-keyword $body
+  }];
+  let hasRegionVerifier = 1;
+}
+
+def Exec_InputOp : Exec_Declaration<"input", Exec_Input,
+                                    [HasParent<"ProgramOp">]> {
+  let summary = "what is filled before the program runs";
+  let description = [{
+    `exec.input "ids" tokens shift 1 below 65 : i32[batch = 5, seq = 24]`.
+  }];
+  let arguments = (ins StrAttr:$label, Exec_InputSource:$source,
+                       DefaultValuedAttr<I64Attr, "0">:$shift,
+                       DefaultValuedAttr<I64Attr, "0">:$bound,
+                       TypeAttr:$element, StrArrayAttr:$dims,
+                       DenseI64ArrayAttr:$sizes);
+  let assemblyFormat = [{
+    $label $source (`shift` $shift^)? (`below` $bound^)?
+    `:` $element `` custom<Dims>($dims, $sizes) attr-dict
+  }];
+}
+
+def Exec_ValueOp : Exec_Declaration<"value", Exec_Buffer, [
+    HasParent<"ProgramOp">, AttrSizedOperandSegments]> {
+  let summary = "a piece of the arena, a leaf or an input, and its shape";
+  let description = [{
+    `exec.value arena 128 bytes 64 : f32[%batch, %out]` begins 128 bytes into
+    the arena. `bytes` is the room that it has on every device. Of several
+    values in one place each is a view of its own.
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$offset, Optional<Exec_Leaf>:$leaf,
+                       Optional<Exec_Input>:$input, I64Attr:$bytes,
+                       TypeAttr:$element, Variadic<Exec_Extent>:$extents);
+  let assemblyFormat = [{
+    (`arena` $offset^)? (`leaf` $leaf^)? (`input` $input^)? `bytes` $bytes
+    `:` $element `` `[` $extents `]` attr-dict
+  }];
+}
+
+def Exec_OutputOp : Exec_Op<"output", [HasParent<"ProgramOp">]> {
+  let summary = "what the program gives beside the new state";
+  let description = [{ `exec.output loss "loss" = %12 : []`. }];
+  let arguments = (ins Exec_OutputKind:$kind, StrAttr:$label,
+                       Exec_Buffer:$value, StrArrayAttr:$dims,
+                       DenseI64ArrayAttr:$sizes);
+  let assemblyFormat = [{
+    $kind $label `=` $value `:` custom<Dims>($dims, $sizes) attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions
+//===----------------------------------------------------------------------===//
+
+/// A list of views in one list of operands: each a buffer, followed by an
+/// iteration where the view is a slice: `%a, %w[%i]`. See `viewsIn`.
+def Exec_Views : Variadic<AnyTypeOf<[Exec_Buffer, Exec_Iteration]>>;
+
+class Exec_Instruction<string mnemonic, list<Trait> traits = []>
+    : Exec_Op<mnemonic, !listconcat(traits,
+                                    [ParentOneOf<["ProgramOp", "LoopOp"]>])> {
+  let hasVerifier = 1;
+}
+
+def Exec_KernelOp : Exec_Instruction<"kernel", [AttrSizedOperandSegments]> {
+  let summary = "calls a kernel with views and integers";
+  let description = [{
+    Integers are literals, the `size` or the `begin` of an extent on the device,
+    or the index of a loop. `kinds` has one `IntegerKind` for each; `literals`
+    and `sources` hold, in order, those that are literals and those that are
+    not.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Exec_Views:$views,
+                       Variadic<AnyTypeOf<[Exec_Extent, Exec_Iteration]>>:$sources,
+                       DenseI32ArrayAttr:$kinds, DenseI64ArrayAttr:$literals,
+                       Optional<Exec_Site>:$site);
+  let assemblyFormat = [{
+    $kernel `` `(` `` custom<Views>($views, type($views)) `)` `with`
+    custom<Integers>($sources, type($sources), $kinds, $literals)
+    (`at` $site^)? attr-dict
+  }];
+}
+
+def Exec_ContractOp : Exec_Instruction<"contract", [AttrSizedOperandSegments]> {
+  let summary = "sums products of two views over the dims that the third lacks";
+  let description = [{
+    `exec.contract %x, %w[%i] -> %h with [%batch(0, _, 0), %in(1, 0, _), %out(_,
+    1, 1)]`: each dim with its position in the three views, `_` where it is
+    absent (-1 in `positions`, three for each dim).
+  }];
+  let arguments = (ins Exec_Views:$views, Variadic<Exec_Extent>:$dims,
+                       DenseI32ArrayAttr:$positions, Optional<Exec_Site>:$site);
+  let assemblyFormat = [{
+    custom<Arrow>($views, type($views)) `with`
+    custom<Positions>($dims, $positions) (`at` $site^)? attr-dict
+  }];
+}
+
+def Exec_FillOp : Exec_Instruction<"fill"> {
+  let summary = "sets every byte of a view to zero";
+  let arguments = (ins Exec_Views:$views);
+  let assemblyFormat = "custom<Views>($views, type($views)) attr-dict";
+}
+
+def Exec_MoveOp : Exec_Instruction<"move", [AttrSizedOperandSegments]> {
+  let summary = "copies what two views share, at a distance";
+  let description = [{
+    `exec.move %a -> %b by [0, 1]`: b[i, j + 1] = a[i, j] in global indices.
+  }];
+  let arguments = (ins Exec_Views:$views, DenseI64ArrayAttr:$shift,
+                       Optional<Exec_Site>:$site);
+  let assemblyFormat = [{
+    custom<Arrow>($views, type($views)) `by` $shift (`at` $site^)? attr-dict
+  }];
+}
+
+def Exec_StartOp : Exec_Instruction<"start", [
+    AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+  let summary = "starts a collective";
+  let description = [{
+    `%c3 = exec.start 3 all_reduce %a -> %b among [0, 1], sum over [1]`: among
+    the devices that differ along these atoms, pieces of `%a` make `%b`; what
+    differs along the atoms of the reduction is combined. Until the `exec.wait`
+    `%a` must not be written nor `%b` read.
+  }];
+  let arguments = (ins I64Attr:$id, Exec_CollectiveKind:$kind,
+                       Exec_Views:$views, DenseI64ArrayAttr:$group,
+                       Clv_Reduction:$reduction, DenseI64ArrayAttr:$partial,
+                       Optional<Exec_Site>:$site);
+  let results = (outs Exec_Token:$token);
+  let assemblyFormat = [{
+    $id $kind custom<Arrow>($views, type($views)) `among` $group ``
+    custom<Pending>($reduction, $partial) (`at` $site^)? attr-dict
+  }];
+}
+
+def Exec_WaitOp : Exec_Instruction<"wait"> {
+  let summary = "until a collective is complete";
+  let arguments = (ins Exec_Token:$token);
+  let assemblyFormat = "$token attr-dict";
+}
+
+def Exec_LoopOp : Exec_Instruction<"loop", [
+    SingleBlock, NoTerminator,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "runs its body for iterations first, first + 1, … or backwards";
+  let arguments = (ins I64Attr:$first, I64Attr:$count, UnitAttr:$reverse);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasRegionVerifier = 1;
+}
+
+#endif // CLEAVE_DIALECTS_EXEC_EXEC

@@ -1,0 +1,561 @@
+//===- ExecVerify.cpp - Verifiers of the exec dialect ---------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// References are values, so that they cannot dangle; what is left are types,
+// ranks, places in memory, and pairs of start and wait. What depends on the
+// pieces of single devices (room for the largest, equal cuts, views that may
+// overlap) runtime/format/Verify.h checks.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/exec/Exec.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <limits>
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::exec;
+
+//===----------------------------------------------------------------------===//
+// What verifiers share
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyElement(Operation *op, Type element) {
+  if (!element.isF32() && !element.isInteger(32) && !element.isInteger(1)) {
+    return op->emitOpError("holds f32, i32 or i1, not ") << element;
+  }
+  return success();
+}
+
+static LogicalResult verifyDims(Operation *op, ArrayAttr dims,
+                                ArrayRef<int64_t> sizes) {
+  if (dims.size() != sizes.size()) {
+    return op->emitOpError("has ")
+           << dims.size() << " dims and " << sizes.size() << " sizes";
+  }
+  return success();
+}
+
+static LogicalResult verifyNumber(Operation *op, StringRef what, uint64_t value,
+                                  int64_t largest) {
+  if (static_cast<int64_t>(value) < 0 ||
+      static_cast<int64_t>(value) > largest) {
+    return op->emitOpError("has ") << what << " " << static_cast<int64_t>(value)
+                                   << ", which is out of range";
+  }
+  return success();
+}
+
+static constexpr int64_t anyNumber = std::numeric_limits<int64_t>::max();
+static constexpr int64_t anyIndex = std::numeric_limits<uint32_t>::max();
+
+/// Atoms of the plan's mesh, each once.
+static LogicalResult verifyAtoms(Operation *op, ArrayRef<int64_t> atoms) {
+  int64_t count = static_cast<int64_t>(
+      op->getParentOfType<PlanOp>().getMesh().getAtomNames().size());
+  llvm::SmallDenseSet<int64_t> seen;
+  for (int64_t atom : atoms) {
+    if (atom < 0 || atom >= count) {
+      return op->emitOpError("names atom ")
+             << atom << ", and the mesh has " << count;
+    }
+    if (!seen.insert(atom).second) {
+      return op->emitOpError("names atom ") << atom << " twice";
+    }
+  }
+  return success();
+}
+
+/// The declarations of a value's dims and what they are.
+static ValueOp valueOf(const View &view) {
+  return view.buffer.getDefiningOp<ValueOp>();
+}
+
+static OperandRange extentsOf(const View &view) {
+  return valueOf(view).getExtents().drop_front(view.iteration ? 1 : 0);
+}
+
+static int64_t sizeOf(Value extent) {
+  return static_cast<int64_t>(extent.getDefiningOp<ExtentOp>().getSize());
+}
+
+/// Whether a value is the result of an operation of its type's kind that stands
+/// before `op`, and so is verified.
+template <typename Declaration>
+static bool isDeclared(Value value, Operation *op) {
+  auto declaration = value.getDefiningOp<Declaration>();
+  if (!declaration) {
+    return false;
+  }
+  Operation *here = declaration->getBlock()->findAncestorOpInBlock(*op);
+  return here && declaration->isBeforeInBlock(here);
+}
+
+static bool isIterationOfLoop(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument &&
+         isa_and_nonnull<LoopOp>(argument.getOwner()->getParentOp());
+}
+
+/// The verifiers read the declarations of operands. That each is of its kind
+/// and known to be right, types alone do not say.
+static LogicalResult verifyDeclared(Operation *op) {
+  for (Value operand : op->getOperands()) {
+    bool declared =
+        TypeSwitch<Type, bool>(operand.getType())
+            .Case([&](LeafType) { return isDeclared<LeafOp>(operand, op); })
+            .Case([&](InputType) { return isDeclared<InputOp>(operand, op); })
+            .Case([&](ExtentType) { return isDeclared<ExtentOp>(operand, op); })
+            .Case([&](SiteType) { return isDeclared<SiteOp>(operand, op); })
+            .Case([&](BufferType) { return isDeclared<ValueOp>(operand, op); })
+            .Case([&](IterationType) { return isIterationOfLoop(operand); })
+            .Case([&](TokenType) { return isDeclared<StartOp>(operand, op); })
+            .Default(false);
+    if (!declared) {
+      return op->emitOpError("refers to what is not declared before it");
+    }
+  }
+  return success();
+}
+
+/// `count` views, or any number where it is -1.
+static LogicalResult verifyViews(Operation *op, OperandRange operands,
+                                 int count) {
+  if (failed(verifyDeclared(op))) {
+    return failure();
+  }
+  bool buffer = false; // that may be followed by an iteration
+  int seen = 0;
+  for (Value operand : operands) {
+    if (isa<BufferType>(operand.getType())) {
+      buffer = true;
+      ++seen;
+      continue;
+    }
+    if (!buffer) {
+      return op->emitOpError("has an iteration that slices nothing");
+    }
+    buffer = false;
+  }
+  if (count >= 0 && seen != count) {
+    return op->emitOpError("has ") << seen << " views instead of " << count;
+  }
+  for (const View &view : viewsIn(operands)) {
+    if (view.iteration && valueOf(view).getExtents().empty()) {
+      return op->emitOpError("slices a scalar");
+    }
+  }
+  return success();
+}
+
+/// Of two views that one is made from the other.
+static LogicalResult verifyAlike(Operation *op, ArrayRef<View> views) {
+  size_t source = extentsOf(views[0]).size(),
+         target = extentsOf(views[1]).size();
+  if (source != target) {
+    return op->emitOpError("has a source of rank ")
+           << source << " and a target of rank " << target;
+  }
+  if (valueOf(views[0]).getElement() != valueOf(views[1]).getElement()) {
+    return op->emitOpError("has a source and a target of different types");
+  }
+  return success();
+}
+
+/// What a region holds says the operations' own verifiers; here that there is
+/// nothing else.
+static LogicalResult verifyContents(Operation *op) {
+  for (Operation &inner : op->getRegion(0).front()) {
+    if (!isa<ExecDialect>(inner.getDialect())) {
+      return inner.emitOpError("has no table in a plan file");
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The set
+//===----------------------------------------------------------------------===//
+
+LogicalResult LeafOp::verify() {
+  return failure(failed(verifyElement(*this, getElement())) ||
+                 failed(verifyDims(*this, getDims(), getSizes())));
+}
+
+/// The kernels that the set declares.
+static LogicalResult readSymbols(SetOp set, llvm::StringSet<> &symbols) {
+  bool before = false;
+  for (auto kernels : set.getBody().getOps<KernelsOp>()) {
+    if (before) {
+      return kernels.emitOpError("is there twice");
+    }
+    before = true;
+    for (auto symbol : kernels.getSymbols().getAsRange<StringAttr>()) {
+      if (!symbols.insert(symbol.getValue()).second) {
+        return kernels.emitOpError("names `") << symbol.getValue() << "` twice";
+      }
+    }
+  }
+  return success();
+}
+
+LogicalResult SetOp::verifyRegions() {
+  if (failed(verifyContents(*this))) {
+    return failure();
+  }
+  if (!isa_and_nonnull<PlanOp>(
+          mlir::SymbolTable::lookupSymbolIn(*this, getStartAttr()))) {
+    return emitOpError("starts with plan `")
+           << getStart() << "`, which it does not hold";
+  }
+  llvm::StringSet<> symbols;
+  if (failed(readSymbols(*this, symbols))) {
+    return failure();
+  }
+  llvm::DenseSet<std::pair<StringAttr, StringAttr>> leaves;
+  for (auto leaf : getBody().getOps<LeafOp>()) {
+    if (!leaves.insert({leaf.getPathAttr(), leaf.getStateAttr()}).second) {
+      return leaf.emitOpError("`") << leaf.getPath() << "` is there twice";
+    }
+  }
+  WalkResult walked = walk([&](KernelOp kernel) {
+    if (!symbols.contains(kernel.getKernel())) {
+      kernel.emitOpError("calls `")
+          << kernel.getKernel() << "`, which `exec.kernels` does not name";
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return failure(walked.wasInterrupted());
+}
+
+//===----------------------------------------------------------------------===//
+// A plan
+//===----------------------------------------------------------------------===//
+
+LogicalResult PlanOp::verifyRegions() {
+  if (failed(verifyContents(*this))) {
+    return failure();
+  }
+  auto leaves = (*this)->getParentOfType<SetOp>().getBody().getOps<LeafOp>();
+  auto leaf = leaves.begin();
+  for (auto layout : getBody().getOps<LayoutOp>()) {
+    if (leaf == leaves.end() || layout.getLeaf() != (*leaf).getResult()) {
+      return layout.emitOpError("is not of the leaf that is next in the set");
+    }
+    ++leaf;
+  }
+  if (leaf != leaves.end()) {
+    return emitOpError("has no layout for leaf `") << (*leaf).getPath() << "`";
+  }
+  return success();
+}
+
+LogicalResult LayoutOp::verify() {
+  if (failed(verifyDeclared(*this))) {
+    return failure();
+  }
+  auto leaf = getLeaf().getDefiningOp<LeafOp>();
+  if (getSplits().size() != leaf.getSizes().size()) {
+    return emitOpError("splits ")
+           << getSplits().size() << " dims, and the leaf has "
+           << leaf.getSizes().size();
+  }
+  SmallVector<int64_t> atoms;
+  for (Attribute attr : getSplits()) {
+    auto split = dyn_cast<spmd::SplitAttr>(attr);
+    if (!split) {
+      return emitOpError("has a split that is none: ") << attr;
+    }
+    llvm::append_range(atoms, split.getAtoms());
+  }
+  if (std::optional<ArrayRef<int64_t>> residence = getResidence()) {
+    if (residence->size() % 3 != 0) {
+      return emitOpError("resides on triples of atom, begin and end");
+    }
+    for (size_t i = 0; i < residence->size(); i += 3) {
+      atoms.push_back((*residence)[i]);
+    }
+  }
+  return verifyAtoms(*this, atoms);
+}
+
+LogicalResult ExtentOp::verify() {
+  if (failed(verifyNumber(*this, "size", getSize(), anyNumber))) {
+    return failure();
+  }
+  return getSplit() ? verifyAtoms(*this, getSplit()->getAtoms()) : success();
+}
+
+LogicalResult SiteOp::verify() {
+  return verifyNumber(*this, "line", getLine(), anyIndex);
+}
+
+//===----------------------------------------------------------------------===//
+// A program
+//===----------------------------------------------------------------------===//
+
+LogicalResult ProgramOp::verifyRegions() {
+  if (failed(verifyContents(*this)) ||
+      failed(verifyNumber(*this, "an arena of", getArenaBytes(), anyNumber))) {
+    return failure();
+  }
+  bool outputs = false;
+  for (Operation &op : getBody().front()) {
+    if (isa<OutputOp>(op)) {
+      outputs = true;
+    } else if (outputs) {
+      return op.emitOpError("stands after an output: those come last");
+    }
+  }
+  llvm::DenseSet<uint64_t> ids;
+  WalkResult walked = walk([&](StartOp start) {
+    if (!ids.insert(start.getId()).second) {
+      start.emitOpError("has the number of another collective");
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return failure(walked.wasInterrupted());
+}
+
+LogicalResult InputOp::verify() {
+  return failure(failed(verifyElement(*this, getElement())) ||
+                 failed(verifyDims(*this, getDims(), getSizes())) ||
+                 failed(verifyNumber(*this, "shift", getShift(), anyNumber)) ||
+                 failed(verifyNumber(*this, "bound", getBound(), anyNumber)));
+}
+
+/// Of a value that is a leaf or an input: as that is declared.
+template <typename Declaration>
+static LogicalResult verifyStandsFor(ValueOp value, Declaration of) {
+  if (value.getElement() != of.getElement()) {
+    return value.emitOpError("is of ")
+           << value.getElement() << " and stands for " << of.getElement();
+  }
+  ArrayRef<int64_t> sizes = of.getSizes();
+  if (value.getExtents().size() != sizes.size()) {
+    return value.emitOpError("has ")
+           << value.getExtents().size() << " extents and stands for rank "
+           << sizes.size();
+  }
+  for (auto [extent, size] : llvm::zip(value.getExtents(), sizes)) {
+    if (sizeOf(extent) != size) {
+      return value.emitOpError("has an extent of ")
+             << sizeOf(extent) << " where it stands for " << size;
+    }
+  }
+  return success();
+}
+
+static LogicalResult verifyArena(ValueOp value) {
+  int64_t offset = static_cast<int64_t>(*value.getOffset());
+  int64_t bytes = static_cast<int64_t>(value.getBytes());
+  int64_t arena =
+      static_cast<int64_t>(value->getParentOfType<ProgramOp>().getArenaBytes());
+  if (offset < 0 || offset % 64 != 0) {
+    return value.emitOpError("is at ") << offset << ", no multiple of 64";
+  }
+  if (offset > arena || bytes > arena - offset) {
+    return value.emitOpError("ends outside the arena of ") << arena << " bytes";
+  }
+  return success();
+}
+
+LogicalResult ValueOp::verify() {
+  if (failed(verifyDeclared(*this)) ||
+      failed(verifyElement(*this, getElement())) ||
+      failed(verifyNumber(*this, "bytes", getBytes(), anyNumber))) {
+    return failure();
+  }
+  if (int(getOffset().has_value()) + int(bool(getLeaf())) +
+          int(bool(getInput())) !=
+      1) {
+    return emitOpError("must lie in one of the arena, a leaf and an input");
+  }
+  if (getOffset()) {
+    return verifyArena(*this);
+  }
+  return getLeaf()
+             ? verifyStandsFor(*this, getLeaf().getDefiningOp<LeafOp>())
+             : verifyStandsFor(*this, getInput().getDefiningOp<InputOp>());
+}
+
+LogicalResult OutputOp::verify() {
+  if (failed(verifyDeclared(*this)) ||
+      failed(verifyDims(*this, getDims(), getSizes()))) {
+    return failure();
+  }
+  auto value = getValue().getDefiningOp<ValueOp>();
+  if (value.getExtents().size() != getSizes().size()) {
+    return emitOpError("is of rank ")
+           << getSizes().size() << " and its value of rank "
+           << value.getExtents().size();
+  }
+  for (auto [extent, size] : llvm::zip(value.getExtents(), getSizes())) {
+    if (sizeOf(extent) != size) {
+      return emitOpError("has size ")
+             << size << " where its value has " << sizeOf(extent);
+    }
+  }
+  bool scalar =
+      getKind() == OutputKind::Loss || getKind() == OutputKind::GradientNorm;
+  if (scalar && (!getSizes().empty() || !value.getElement().isF32())) {
+    return emitOpError("must be an f32 scalar");
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions
+//===----------------------------------------------------------------------===//
+
+LogicalResult KernelOp::verify() {
+  if (failed(verifyViews(*this, getViews(), -1))) {
+    return failure();
+  }
+  auto source = getSources().begin();
+  size_t literals = 0;
+  for (int32_t number : getKinds()) {
+    std::optional<IntegerKind> kind = symbolizeIntegerKind(number);
+    if (!kind) {
+      return emitOpError("has an integer of unknown kind ") << number;
+    }
+    if (*kind == IntegerKind::Literal) {
+      ++literals;
+      continue;
+    }
+    if (source == getSources().end()) {
+      return emitOpError("has more integers than sources of integers");
+    }
+    if (isa<IterationType>((*source++).getType()) !=
+        (*kind == IntegerKind::Iteration)) {
+      return emitOpError("has an integer whose source is of another kind");
+    }
+  }
+  if (source != getSources().end() || literals != getLiterals().size()) {
+    return emitOpError("has fewer integers than sources of integers");
+  }
+  return success();
+}
+
+/// Each dim of each view has one place in the list.
+static LogicalResult verifyPositions(ContractOp op, ArrayRef<View> views) {
+  for (int which = 0; which < 3; ++which) {
+    OperandRange extents = extentsOf(views[which]);
+    SmallVector<bool> covered(extents.size(), false);
+    for (auto [i, dim] : llvm::enumerate(op.getDims())) {
+      int32_t at = op.getPositions()[3 * i + which];
+      if (at == -1) {
+        continue;
+      }
+      if (at < 0 || at >= static_cast<int64_t>(extents.size()) || covered[at]) {
+        return op.emitOpError("has a dim at position ")
+               << at << " of view " << which << ", which has rank "
+               << extents.size();
+      }
+      covered[at] = true;
+      if (sizeOf(extents[at]) != sizeOf(dim)) {
+        return op.emitOpError("has a dim of ")
+               << sizeOf(dim) << " where view " << which << " has "
+               << sizeOf(extents[at]);
+      }
+    }
+    if (llvm::is_contained(covered, false)) {
+      return op.emitOpError("does not name every dim of view ") << which;
+    }
+  }
+  return success();
+}
+
+LogicalResult ContractOp::verify() {
+  if (failed(verifyViews(*this, getViews(), 3))) {
+    return failure();
+  }
+  if (getPositions().size() != 3 * getDims().size()) {
+    return emitOpError("needs three positions for each dim");
+  }
+  SmallVector<View> views = viewsIn(getViews());
+  for (const View &view : views) {
+    if (!valueOf(view).getElement().isF32()) {
+      return emitOpError("contracts f32, not ") << valueOf(view).getElement();
+    }
+  }
+  return verifyPositions(*this, views);
+}
+
+LogicalResult WaitOp::verify() { return verifyDeclared(*this); }
+
+LogicalResult FillOp::verify() { return verifyViews(*this, getViews(), 1); }
+
+LogicalResult MoveOp::verify() {
+  if (failed(verifyViews(*this, getViews(), 2))) {
+    return failure();
+  }
+  SmallVector<View> views = viewsIn(getViews());
+  if (failed(verifyAlike(*this, views))) {
+    return failure();
+  }
+  if (getShift().size() != extentsOf(views[0]).size()) {
+    return emitOpError("has ") << getShift().size() << " distances for rank "
+                               << extentsOf(views[0]).size();
+  }
+  return success();
+}
+
+/// Whoever starts a collective waits for it, in the same turn of a loop.
+static LogicalResult verifyWaited(StartOp start) {
+  if (!start.getToken().hasOneUse()) {
+    return start.emitOpError(start.getToken().use_empty()
+                                 ? "is never waited for"
+                                 : "is waited for more than once");
+  }
+  Operation *wait = *start.getToken().user_begin();
+  if (!isa<WaitOp>(wait) || wait->getBlock() != start->getBlock()) {
+    return start.emitOpError("must be waited for in the block that starts it");
+  }
+  return success();
+}
+
+LogicalResult StartOp::verify() {
+  if (failed(verifyViews(*this, getViews(), 2)) ||
+      failed(verifyNumber(*this, "number", getId(), anyIndex)) ||
+      failed(verifyAtoms(*this, getGroup())) ||
+      failed(verifyAtoms(*this, getPartial())) || failed(verifyWaited(*this))) {
+    return failure();
+  }
+  SmallVector<View> views = viewsIn(getViews());
+  if (failed(verifyAlike(*this, views))) {
+    return failure();
+  }
+  for (auto [source, target] :
+       llvm::zip(extentsOf(views[0]), extentsOf(views[1]))) {
+    if (sizeOf(source) != sizeOf(target)) {
+      return emitOpError("has a source of size ")
+             << sizeOf(source) << " and a target of size " << sizeOf(target);
+    }
+  }
+  for (int64_t atom : getPartial()) {
+    if (!llvm::is_contained(getGroup(), atom)) {
+      return emitOpError("reduces over atom ")
+             << atom << ", which is not in its group";
+    }
+  }
+  return success();
+}
+
+LogicalResult LoopOp::verify() {
+  if (getBody().empty() || getBody().getNumArguments() != 1 ||
+      !isa<IterationType>(getBody().getArgument(0).getType())) {
+    return emitOpError("needs a body with its iteration as argument");
+  }
+  return failure(failed(verifyNumber(*this, "first", getFirst(), anyNumber)) ||
+                 failed(verifyNumber(*this, "count", getCount(), anyNumber)));
+}
+
+LogicalResult LoopOp::verifyRegions() { return verifyContents(*this); }
