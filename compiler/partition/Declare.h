@@ -1,5 +1,4 @@
-//===- Declare.h - What a plan declares of the values of a program -*- C++
-//-*-===//
+//===- Declare.h - What a plan declares of a program's values -*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Simulate.h - A partitioned program on all devices at once -*- C++
-//-*-===//
+//===- Simulate.h - A partitioned program on all devices at once *- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Contraction.h - Sums of products over named dims ----------*- C++
-//-*-===//
+//===- Contraction.h - Sums of products over named dims ---------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

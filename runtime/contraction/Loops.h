@@ -1,5 +1,4 @@
-//===- Loops.h - Contractions and copies by plain loops ----------*- C++
-//-*-===//
+//===- Loops.h - Contractions and copies by plain loops ---------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Mapping.h - A contraction as a batch of matrix products ---*- C++
-//-*-===//
+//===- Mapping.h - A contraction as a batch of matrix products --*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Corpus.h - What a model is trained on ---------------------*- C++
-//-*-===//
+//===- Corpus.h - What a model is trained on --------------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Order.h - In which order samples are seen -----------------*- C++
-//-*-===//
+//===- Order.h - In which order samples are seen ----------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Utf8.h - Code points of UTF-8 text ------------------------*- C++
-//-*-===//
+//===- Utf8.h - Code points of UTF-8 text -----------------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

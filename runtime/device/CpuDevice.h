@@ -1,5 +1,4 @@
-//===- CpuDevice.h - A thread as a device ------------------------*- C++
-//-*-===//
+//===- CpuDevice.h - A thread as a device -----------------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

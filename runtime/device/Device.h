@@ -1,5 +1,4 @@
-//===- Device.h - What a program needs of a device ---------------*- C++
-//-*-===//
+//===- Device.h - What a program needs of a device --------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

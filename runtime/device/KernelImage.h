@@ -1,5 +1,4 @@
-//===- KernelImage.h - Kernels loaded from memory ----------------*- C++
-//-*-===//
+//===- KernelImage.h - Kernels loaded from memory ---------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

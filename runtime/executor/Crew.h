@@ -1,5 +1,4 @@
-//===- Crew.h - One thread for each device -----------------------*- C++
-//-*-===//
+//===- Crew.h - One thread for each device ----------------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- DeviceProgram.h - A program as one device runs it ---------*- C++
-//-*-===//
+//===- DeviceProgram.h - A program as one device runs it --------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Session.h - A plan on threads of this process -------------*- C++
-//-*-===//
+//===- Session.h - A plan on threads of this process ------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

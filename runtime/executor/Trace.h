@@ -1,5 +1,4 @@
-//===- Trace.h - When each device did what -----------------------*- C++
-//-*-===//
+//===- Trace.h - When each device did what ----------------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

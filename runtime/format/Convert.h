@@ -1,5 +1,4 @@
-//===- Convert.h - Layouts between the plan file and layout/ -----*- C++
-//-*-===//
+//===- Convert.h - Layouts between the plan file and layout/ ----*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- PlanFile.h - The frame around a plan set ------------------*- C++
-//-*-===//
+//===- PlanFile.h - The frame around a plan set -----------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

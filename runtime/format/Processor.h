@@ -1,5 +1,4 @@
-//===- Processor.h - What this processor can execute -------------*- C++
-//-*-===//
+//===- Processor.h - What this processor can execute ------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Verify.h - Whether a plan set makes sense -----------------*- C++
-//-*-===//
+//===- Verify.h - Whether a plan set makes sense ----------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

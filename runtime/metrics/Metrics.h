@@ -1,5 +1,4 @@
-//===- Metrics.h - Numbers of a run, line by line ----------------*- C++
-//-*-===//
+//===- Metrics.h - Numbers of a run, line by line ---------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

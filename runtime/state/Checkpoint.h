@@ -1,5 +1,4 @@
-//===- Checkpoint.h - The state in a file ------------------------*- C++
-//-*-===//
+//===- Checkpoint.h - The state in a file -----------------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

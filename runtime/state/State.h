@@ -1,5 +1,4 @@
-//===- State.h - What training keeps between steps ---------------*- C++
-//-*-===//
+//===- State.h - What training keeps between steps --------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- File.h - Reading, mapping and safely replacing files ------*- C++
-//-*-===//
+//===- File.h - Reading, mapping and safely replacing files -----*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Status.h - Errors as values -------------------------------*- C++
-//-*-===//
+//===- Status.h - Errors as values ------------------------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Box.h - Boxes of global indices ---------------------------*- C++
-//-*-===//
+//===- Box.h - Boxes of global indices --------------------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Exchange.h - Who gives which elements to whom -------------*- C++
-//-*-===//
+//===- Exchange.h - Who gives which elements to whom ------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- HostCopy.h - Pieces to a global array and back ------------*- C++
-//-*-===//
+//===- HostCopy.h - Pieces to a global array and back -----------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

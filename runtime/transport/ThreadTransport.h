@@ -1,5 +1,4 @@
-//===- ThreadTransport.h - Devices that are threads --------------*- C++
-//-*-===//
+//===- ThreadTransport.h - Devices that are threads -------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- TransferTask.h - Copies and sums between memories ---------*- C++
-//-*-===//
+//===- TransferTask.h - Copies and sums between memories --------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

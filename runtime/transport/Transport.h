@@ -1,5 +1,4 @@
-//===- Transport.h - Collectives between devices -----------------*- C++
-//-*-===//
+//===- Transport.h - Collectives between devices ----------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- RuleCases.h - Every operation, small enough for brute force -*- C++
-//-*-===//
+//===- RuleCases.h - Each operation, small enough to try all ---*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

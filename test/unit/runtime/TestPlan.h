@@ -1,5 +1,4 @@
-//===- TestPlan.h - A plan set built by hand ---------------------*- C++
-//-*-===//
+//===- TestPlan.h - A plan set built by hand --------------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

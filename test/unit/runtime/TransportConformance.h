@@ -1,5 +1,4 @@
-//===- TransportConformance.h - What any transport must do -------*- C++
-//-*-===//
+//===- TransportConformance.h - What any transport must do ------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
