@@ -102,10 +102,10 @@ Piece splitRule(int64_t size, int64_t count, int64_t index, int64_t unit = 1);
 
 /// How one dim is cut.
 struct Split {
-  std::vector<AtomId> atoms; ///< major first; empty = whole
-  int64_t unit = 1;          ///< cuts are multiples of it
-  std::vector<int64_t> cuts; ///< explicit boundaries, first 0 and last the
-                             ///< size; empty = the split rule
+  std::vector<AtomId> atoms;   ///< major first; empty = whole
+  int64_t unit = 1;            ///< cuts are multiples of it
+  std::vector<int64_t> cuts;   ///< explicit boundaries, first 0 and last the
+                               ///< size; empty = the split rule
   std::vector<int64_t> places; ///< the coordinate of each piece; empty =
                                ///< piece i on coordinate i
 
@@ -125,7 +125,7 @@ struct Residence {
 };
 
 struct Layout {
-  std::vector<Split> dims; ///< one for each dim of the value, in its order
+  std::vector<Split> dims;     ///< one for each dim of the value, in its order
   std::vector<AtomId> partial; ///< atoms with a pending reduction, ascending
   Reduction reduction = Reduction::Sum; ///< of `partial`
   std::vector<Residence> residence;     ///< empty = everywhere
@@ -148,8 +148,8 @@ Piece pieceOf(int64_t size, const Split &split, const Mesh &mesh,
 int64_t largestPiece(int64_t size, const Split &split, const Mesh &mesh);
 
 /// `[batch: data, seq, ff: tensor; sum over data]`.
-std::string describe(const Layout &layout,
-                     const std::vector<std::string> &dims, const Mesh &mesh);
+std::string describe(const Layout &layout, const std::vector<std::string> &dims,
+                     const Mesh &mesh);
 
 } // namespace cleave::layout
 

@@ -22,10 +22,11 @@
 // Reshard is the shortest path over layouts, where a move's length is what all
 // devices send together; the number of moves decides between equal lengths,
 // then how many do not lead straight to the target, then the order in which
-// moves are listed in Reshard.cpp. So the answer is the same on every machine. Lengths are sums over devices, not the busiest
-// device's bytes, since those do not add up: one gather of 5 rows from 2 x 2
-// devices has a busiest device that sends 6 rows, two gathers after each other
-// 2 + 3, though both send 15 rows in all.
+// moves are listed in Reshard.cpp. So the answer is the same on every machine.
+// Lengths are sums over devices, not the busiest device's bytes, since those do
+// not add up: one gather of 5 rows from 2 x 2 devices has a busiest device that
+// sends 6 rows, two gathers after each other 2 + 3, though both send 15 rows in
+// all.
 //
 // Worked examples, S bytes, atoms a = b = 2:
 //

@@ -19,17 +19,18 @@ Value Build::create(Type type, Args &&...args) {
 
 static StringRef nameOf(Elementwise function) {
   static constexpr StringLiteral names[] = {
-      "add",  "sub",  "mul",   "div",           "maximum", "minimum", "pow",
-      "neg",  "exp",  "log",   "sqrt",          "rsqrt",   "sin",     "cos",
-      "tanh", "erf",  "relu",  "gelu",          "silu",    "sigmoid", "abs",
-      "less", "less_equal",    "equal",         "not_equal", "and",   "or",
-      "not",  "select", "cast", "stop_gradient"};
+      "add",          "sub",     "mul",  "div",  "maximum",    "minimum",
+      "pow",          "neg",     "exp",  "log",  "sqrt",       "rsqrt",
+      "sin",          "cos",     "tanh", "erf",  "relu",       "gelu",
+      "silu",         "sigmoid", "abs",  "less", "less_equal", "equal",
+      "not_equal",    "and",     "or",   "not",  "select",     "cast",
+      "stop_gradient"};
   return names[static_cast<size_t>(function)];
 }
 
 Value Build::elementwise(Elementwise function, ValueRange operands) {
-  Type element = cast<RankedTensorType>(operands.back().getType())
-                     .getElementType();
+  Type element =
+      cast<RankedTensorType>(operands.back().getType()).getElementType();
   if (function >= Elementwise::Less && function <= Elementwise::NotEqual) {
     element = builder.getI1Type();
   }
@@ -184,8 +185,8 @@ Value Build::slice(Value x, StringRef dim, StringRef to, int64_t first,
 
 Value Build::pad(Value x, StringRef dim, StringRef to, int64_t first,
                  int64_t size) {
-  return create<PadOp>(renamed(x, dim, to, size), x,
-                       builder.getStringAttr(dim), builder.getStringAttr(to),
+  return create<PadOp>(renamed(x, dim, to, size), x, builder.getStringAttr(dim),
+                       builder.getStringAttr(to),
                        builder.getI64IntegerAttr(first));
 }
 

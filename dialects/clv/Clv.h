@@ -23,10 +23,37 @@ namespace cleave::clv {
 
 /// The functions of scalars that elementwise operations compute.
 enum class Elementwise : uint8_t {
-  Add, Sub, Mul, Div, Maximum, Minimum, Pow,
-  Neg, Exp, Log, Sqrt, Rsqrt, Sin, Cos, Tanh, Erf, Relu, Gelu, Silu, Sigmoid,
+  Add,
+  Sub,
+  Mul,
+  Div,
+  Maximum,
+  Minimum,
+  Pow,
+  Neg,
+  Exp,
+  Log,
+  Sqrt,
+  Rsqrt,
+  Sin,
+  Cos,
+  Tanh,
+  Erf,
+  Relu,
+  Gelu,
+  Silu,
+  Sigmoid,
   Abs,
-  Less, LessEqual, Equal, NotEqual, And, Or, Not, Select, Cast, Identity
+  Less,
+  LessEqual,
+  Equal,
+  NotEqual,
+  And,
+  Or,
+  Not,
+  Select,
+  Cast,
+  Identity
 };
 
 /// The floating-point operations of one operation, for the shapes of its types:
@@ -35,9 +62,9 @@ int64_t flopsOf(mlir::Operation *op);
 
 } // namespace cleave::clv
 
+#include "dialects/clv/ClvAttrInterfaces.h.inc"
 #include "dialects/clv/ClvDialect.h.inc"
 #include "dialects/clv/ClvEnums.h.inc"
-#include "dialects/clv/ClvAttrInterfaces.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/clv/ClvAttrs.h.inc"
 #include "dialects/clv/ClvOpInterfaces.h.inc"
@@ -94,8 +121,8 @@ public:
   mlir::Value div(mlir::Value a, mlir::Value b);
   mlir::Value neg(mlir::Value x);
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
-  mlir::Value constant(double value);      ///< f32 scalar
-  mlir::Value constantInt(int64_t value);  ///< i32 scalar
+  mlir::Value constant(double value);     ///< f32 scalar
+  mlir::Value constantInt(int64_t value); ///< i32 scalar
   mlir::Value constantBool(bool value);
   mlir::Value broadcast(mlir::Value x, mlir::RankedTensorType type);
   mlir::Value reduce(Reduction kind, mlir::Value x,

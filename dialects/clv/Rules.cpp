@@ -77,7 +77,8 @@ static bool isZero(Value value) {
     return isZero(broadcast.getX());
   }
   auto constant = value.getDefiningOp<ConstantOp>();
-  auto number = constant ? dyn_cast<FloatAttr>(constant.getValue()) : FloatAttr();
+  auto number =
+      constant ? dyn_cast<FloatAttr>(constant.getValue()) : FloatAttr();
   return number && number.getValue().isZero();
 }
 

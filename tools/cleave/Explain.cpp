@@ -90,9 +90,8 @@ static std::vector<std::string> dimNames(const LeafRecord &leaf) {
 }
 
 static std::string place(const SourcePoint &source) {
-  return source.file.empty()
-             ? std::string("the optimizer's step")
-             : source.file + ":" + std::to_string(source.line);
+  return source.file.empty() ? std::string("the optimizer's step")
+                             : source.file + ":" + std::to_string(source.line);
 }
 
 /// Records that differ in place only, counted together.
@@ -112,8 +111,8 @@ static std::vector<Line> summarize(const ProgramRecord &program,
     line.axis = mesh.describe(record.atoms);
     line.what = std::string(nameOf(record.value.role)) + ", " +
                 nameOf(record.value.phase);
-    line.where = record.repeat.empty() ? "outside the layers"
-                                       : "per " + record.repeat;
+    line.where =
+        record.repeat.empty() ? "outside the layers" : "per " + record.repeat;
     Line &sum = lines[{line.kind, line.axis, line.what, line.where}];
     line.count = sum.count + record.iterations;
     line.perLayer = sum.perLayer + 1;
@@ -145,12 +144,11 @@ static void printCollectives(const ProgramRecord &program, const Mesh &mesh,
     if (where.rfind("per ", 0) == 0) {
       where = std::to_string(line.perLayer) + " " + where;
     }
-    std::snprintf(row, sizeof row,
-                  "  %-15s %-18s %-23s %7lld %-20s %11s %11s\n",
-                  line.kind.c_str(), line.axis.c_str(), line.what.c_str(),
-                  static_cast<long long>(line.count), where.c_str(),
-                  formatBytes(line.busiest).c_str(),
-                  formatBytes(line.total).c_str());
+    std::snprintf(
+        row, sizeof row, "  %-15s %-18s %-23s %7lld %-20s %11s %11s\n",
+        line.kind.c_str(), line.axis.c_str(), line.what.c_str(),
+        static_cast<long long>(line.count), where.c_str(),
+        formatBytes(line.busiest).c_str(), formatBytes(line.total).c_str());
     out << row;
     count += line.count;
     busiest += line.busiest;
@@ -283,20 +281,19 @@ void explainJson(const std::vector<PlanReport> &reports, std::ostream &out) {
         counts[record.kind] += record.iterations;
         busiest += record.bytesBusiest * record.iterations;
         total += record.bytesTotal * record.iterations;
-        entry["collectives"].push_back(
-            {{"kind", record.kind},
-             {"axis", mesh.describe(record.atoms)},
-             {"role", nameOf(record.value.role)},
-             {"phase", nameOf(record.value.phase)},
-             {"path", record.value.path},
-             {"repeat", record.repeat},
-             {"count", record.iterations},
-             {"bytes_busiest", record.bytesBusiest},
-             {"bytes_total", record.bytesTotal},
-             {"operation", record.operation},
-             {"reason", record.reason},
-             {"avoid", record.avoid},
-             {"source", toJson(record.source)}});
+        entry["collectives"].push_back({{"kind", record.kind},
+                                        {"axis", mesh.describe(record.atoms)},
+                                        {"role", nameOf(record.value.role)},
+                                        {"phase", nameOf(record.value.phase)},
+                                        {"path", record.value.path},
+                                        {"repeat", record.repeat},
+                                        {"count", record.iterations},
+                                        {"bytes_busiest", record.bytesBusiest},
+                                        {"bytes_total", record.bytesTotal},
+                                        {"operation", record.operation},
+                                        {"reason", record.reason},
+                                        {"avoid", record.avoid},
+                                        {"source", toJson(record.source)}});
       }
       entry["counts"] = counts;
       entry["bytes_busiest"] = busiest;

@@ -17,9 +17,7 @@ using namespace mlir;
 
 namespace cleave::tools {
 
-static int64_t bytesOf(Type element) {
-  return element.isInteger(1) ? 1 : 4;
-}
+static int64_t bytesOf(Type element) { return element.isInteger(1) ? 1 : 4; }
 
 static std::vector<layout::NamedDim> dimsOf(RankedTensorType type) {
   std::vector<layout::NamedDim> dims;

@@ -27,8 +27,8 @@ static std::vector<std::string> stdlibPath() {
   }
   static int anchor;
   std::string program = llvm::sys::fs::getMainExecutable("cleave", &anchor);
-  llvm::SmallString<256> installed(llvm::sys::path::parent_path(
-      llvm::sys::path::parent_path(program)));
+  llvm::SmallString<256> installed(
+      llvm::sys::path::parent_path(llvm::sys::path::parent_path(program)));
   llvm::sys::path::append(installed, "share", "cleave", "stdlib");
   paths.push_back(installed.str().str());
   paths.push_back(CLEAVE_SOURCE_STDLIB);
@@ -56,7 +56,8 @@ bool Frontend::load() {
               "` prints it, `cleave run` trains with it");
     return false;
   }
-  program = loadProgram(options.file, LoadOptions{stdlibPath()}, sources, diags);
+  program =
+      loadProgram(options.file, LoadOptions{stdlibPath()}, sources, diags);
   if (!program || !readDefines() || !findRun()) {
     return false;
   }
@@ -262,7 +263,8 @@ bool Frontend::findPlansOfRun() {
     }
     diags
         .error(Diag::NoSuchPlan, startStmt->plan.range,
-               "`start " + startStmt->plan.text + "` is none of the run's plans")
+               "`start " + startStmt->plan.text +
+                   "` is none of the run's plans")
         .help(suggestion(startStmt->plan.text, names));
     return false;
   }

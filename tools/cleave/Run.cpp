@@ -102,15 +102,15 @@ Status Trainer::prepare() {
     return opened2.status();
   }
   corpus.emplace(std::move(*opened2));
-  Result<Batches> training = Batches::create(session->program("train"),
-                                             *corpus, data::Part::Train);
+  Result<Batches> training =
+      Batches::create(session->program("train"), *corpus, data::Part::Train);
   if (!training) {
     return training.status();
   }
   batches.emplace(std::move(*training));
   if (session->hasProgram("eval")) {
-    Result<Batches> held = Batches::create(session->program("eval"), *corpus,
-                                           data::Part::HeldOut);
+    Result<Batches> held =
+        Batches::create(session->program("eval"), *corpus, data::Part::HeldOut);
     if (held) {
       heldOut.emplace(std::move(*held));
     } else {
@@ -145,8 +145,8 @@ Status Trainer::evaluate() {
     return Status();
   }
   uint64_t size = static_cast<uint64_t>(heldOut->size());
-  uint64_t count = std::max<uint64_t>(
-      1, std::min<uint64_t>(8, heldOut->samples() / size));
+  uint64_t count =
+      std::max<uint64_t>(1, std::min<uint64_t>(8, heldOut->samples() / size));
   double sum = 0;
   for (uint64_t i = 0; i < count; ++i) {
     CLEAVE_TRY(heldOut->read(0, i * size));
@@ -172,9 +172,9 @@ Status Trainer::step() {
   }
   auto begin = std::chrono::steady_clock::now();
   CLEAVE_TRY(session->train(batches->feeds()));
-  seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() -
-                                          begin)
-                .count();
+  seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+          .count();
   state.cursor += static_cast<uint64_t>(batches->size());
   Result<float> value = session->scalar("train", format::OutputKind::Loss);
   if (!value) {

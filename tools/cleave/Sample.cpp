@@ -19,8 +19,8 @@ namespace cleave::tools {
 /// The id drawn from `logits` at a temperature; `u` is uniform in [0, 1).
 static int32_t draw(const float *logits, int64_t count, double temperature,
                     double u) {
-  int32_t best = static_cast<int32_t>(
-      std::max_element(logits, logits + count) - logits);
+  int32_t best =
+      static_cast<int32_t>(std::max_element(logits, logits + count) - logits);
   if (temperature == 0) {
     return best;
   }
@@ -51,8 +51,8 @@ static Status sample(const Options &options) {
     return Status::error("the model has no `output`, so there is nothing to "
                          "sample from: add `output logits`");
   }
-  Result<state::Metadata> metadata =
-      state::loadCheckpoint(options.load, session.state(), {.paramsOnly = true});
+  Result<state::Metadata> metadata = state::loadCheckpoint(
+      options.load, session.state(), {.paramsOnly = true});
   if (!metadata) {
     return metadata.status();
   }
@@ -82,13 +82,12 @@ static Status sample(const Options &options) {
   const format::OutputT &output = *program.outputs[0];
   int64_t length = input.sizes[1];
   int64_t classes = output.sizes.empty() ? 0 : output.sizes.back();
-  if (output.sizes !=
-      std::vector<int64_t>{input.sizes[0], length, classes}) {
+  if (output.sizes != std::vector<int64_t>{input.sizes[0], length, classes}) {
     return Status::error("output `" + output.name +
                          "` is not a row of scores for each position");
   }
-  classes = std::min<int64_t>(classes,
-                              static_cast<int64_t>(vocabulary->size()));
+  classes =
+      std::min<int64_t>(classes, static_cast<int64_t>(vocabulary->size()));
 
   std::vector<int32_t> text = *prompt;
   std::vector<int32_t> window(input.sizes[0] * length);
@@ -99,15 +98,14 @@ static Status sample(const Options &options) {
     std::fill(window.begin(), window.end(), 0);
     std::copy(text.end() - used, text.end(), window.begin());
     CLEAVE_TRY(session.run("forward", {{input.name, window}}));
-    Result<std::vector<float>> scores = session.output(
-        "forward", format::OutputKind::Output, output.name);
+    Result<std::vector<float>> scores =
+        session.output("forward", format::OutputKind::Output, output.name);
     if (!scores) {
       return scores.status();
     }
     const float *row = scores->data() + (used - 1) * output.sizes.back();
-    int32_t id =
-        draw(row, classes, options.temperature,
-             numerics::uniform(options.seed, "sample", i));
+    int32_t id = draw(row, classes, options.temperature,
+                      numerics::uniform(options.seed, "sample", i));
     text.push_back(id);
     std::cout << vocabulary->decode(std::span(&id, 1)) << std::flush;
   }

@@ -52,10 +52,10 @@ Result<Batches> Batches::create(const format::ProgramT &program,
     }
     if (input->bound > 0 && corpus.bound() > input->bound) {
       Status ids = corpus.checkIds(input->bound);
-      return Status::error(
-          "the data has " + std::to_string(corpus.bound()) +
-          " different tokens and input `" + input->name + "` takes " +
-          std::to_string(input->bound) + (ids ? "" : ": " + ids.message()));
+      return Status::error("the data has " + std::to_string(corpus.bound()) +
+                           " different tokens and input `" + input->name +
+                           "` takes " + std::to_string(input->bound) +
+                           (ids ? "" : ": " + ids.message()));
     }
     batches.batch = input->sizes[0];
     batches.length = input->sizes[1];
@@ -85,8 +85,8 @@ Status Batches::read(uint64_t seed, uint64_t cursor) {
   data::Order order(seed, available);
   for (int64_t i = 0; i < batch; ++i) {
     uint64_t position = cursor + static_cast<uint64_t>(i);
-    samples[i] = part == data::Part::Train ? order.at(position)
-                                           : position % available;
+    samples[i] =
+        part == data::Part::Train ? order.at(position) : position % available;
   }
   for (size_t i = 0; i < names.size(); ++i) {
     CLEAVE_TRY(corpus->read(part, samples, length, shifts[i], buffers[i]));

@@ -61,8 +61,7 @@ struct Error {
 
 class Verifier {
 public:
-  Verifier(Frontend &frontend, Compilation &compilation,
-           const Options &options)
+  Verifier(Frontend &frontend, Compilation &compilation, const Options &options)
       : compilation(compilation), options(options) {}
 
   int run();
@@ -151,9 +150,8 @@ void Verifier::makeArguments() {
     Tensor tensor{input.sizes, {}};
     for (int64_t i = 0; i < elements(input.sizes); ++i) {
       double u = numerics::uniform(options.seed, "input " + input.name, i);
-      tensor.values.push_back(
-          std::floor(u * static_cast<double>(std::max<int64_t>(
-                             input.bound, 1))));
+      tensor.values.push_back(std::floor(
+          u * static_cast<double>(std::max<int64_t>(input.bound, 1))));
     }
     arguments[Slot{"input", input.name, ""}.key()] = std::move(tensor);
   }
@@ -170,8 +168,8 @@ bool Verifier::runReference() {
   llvm::Expected<std::vector<Tensor>> results =
       reference::evaluate(train, inputs);
   if (!results) {
-    std::cerr << "error: the reference: "
-              << llvm::toString(results.takeError()) << "\n";
+    std::cerr << "error: the reference: " << llvm::toString(results.takeError())
+              << "\n";
     return false;
   }
   for (auto [i, tensor] : llvm::enumerate(*results)) {
@@ -202,9 +200,9 @@ Status Verifier::setState(executor::Session &session) {
 }
 
 /// The update functions of the source, in double, on this plan's gradients.
-Result<Error> Verifier::compareUpdates(
-    executor::Session &session,
-    const std::map<std::string, Tensor> &gradients) {
+Result<Error>
+Verifier::compareUpdates(executor::Session &session,
+                         const std::map<std::string, Tensor> &gradients) {
   ModuleOp source = *compilation.source;
   double scale = 1;
   if (auto limit = source->getAttrOfType<FloatAttr>("clv.clip")) {
@@ -250,8 +248,7 @@ Result<Error> Verifier::compareUpdates(
                            llvm::toString(results.takeError()));
     }
     for (auto [name, tensor] : llvm::zip(names, *results)) {
-      std::vector<float> got =
-          session.state().get(session.state().find(name));
+      std::vector<float> got = session.state().get(session.state().find(name));
       double largest = 0, worst = 0;
       for (auto [a, b] : llvm::zip(got, tensor.values)) {
         largest = std::max(largest, std::fabs(b));
@@ -276,8 +273,7 @@ Status Verifier::runPlan(const std::string &plan) {
   std::vector<std::vector<int32_t>> tokens;
   std::vector<executor::Feed> feeds;
   for (const sema::InputInfo &input : compilation.model().inputs) {
-    const Tensor &tensor =
-        arguments.at(Slot{"input", input.name, ""}.key());
+    const Tensor &tensor = arguments.at(Slot{"input", input.name, ""}.key());
     tokens.emplace_back(tensor.values.begin(), tensor.values.end());
   }
   for (auto [i, input] : llvm::enumerate(compilation.model().inputs)) {
@@ -290,8 +286,8 @@ Status Verifier::runPlan(const std::string &plan) {
     return loss.status();
   }
   double wanted = expected.at("loss:").values[0];
-  double lossError = std::fabs(*loss - wanted) /
-                     std::max(std::fabs(wanted), 1e-12);
+  double lossError =
+      std::fabs(*loss - wanted) / std::max(std::fabs(wanted), 1e-12);
 
   Error gradientError;
   std::map<std::string, Tensor> gradients;
@@ -299,8 +295,8 @@ Status Verifier::runPlan(const std::string &plan) {
     if (!leaf.state.empty()) {
       continue;
     }
-    Result<std::vector<float>> got = session.output(
-        "train", format::OutputKind::Gradient, leaf.path);
+    Result<std::vector<float>> got =
+        session.output("train", format::OutputKind::Gradient, leaf.path);
     if (!got) {
       return got.status();
     }
@@ -319,8 +315,8 @@ Status Verifier::runPlan(const std::string &plan) {
   if (!updateError) {
     return updateError.status();
   }
-  double worst = std::max(lossError, std::max(gradientError.worst,
-                                              updateError->worst));
+  double worst =
+      std::max(lossError, std::max(gradientError.worst, updateError->worst));
   bool good = lossError <= options.tolerance &&
               gradientError.worst <= options.tolerance &&
               updateError->worst <= options.tolerance;
