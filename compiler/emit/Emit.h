@@ -32,9 +32,8 @@ llvm::Expected<std::unique_ptr<format::PlanT>>
 emitPlan(mlir::ModuleOp module, llvm::StringRef name, const Shared &shared,
          codegen::KernelLibrary &library);
 
-/// The instructions of a program as text, a line each: for `--dump` and tests.
-void print(const format::PlanT &plan, const std::vector<std::string> &symbols,
-           llvm::raw_ostream &stream);
+/// Registers `spmd-prepare`, `spmd-kernels` and `spmd-to-exec`.
+void registerEmitPasses();
 
 } // namespace cleave::emit
 

@@ -457,7 +457,9 @@ Placement Placer::finish() {
   }
   result.arenaBytes = placeInArena(intervals);
   for (auto [buffer, interval] : llvm::zip(result.buffers, intervals)) {
-    buffer.offset = interval.offset;
+    if (buffer.storage == format::Storage::Arena) {
+      buffer.offset = interval.offset;
+    }
   }
   return std::move(result);
 }

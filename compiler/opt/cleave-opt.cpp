@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/differentiate/Differentiate.h"
+#include "compiler/emit/Emit.h"
+#include "compiler/partition/Partition.h"
 #include "dialects/clv/Clv.h"
 #include "dialects/exec/Exec.h"
 #include "dialects/spmd/Spmd.h"
@@ -18,6 +20,8 @@ int main(int argc, char **argv) {
   registry.insert<cleave::clv::ClvDialect, cleave::spmd::SpmdDialect,
                   cleave::exec::ExecDialect, mlir::func::FuncDialect>();
   cleave::registerDifferentiatePasses();
+  cleave::registerPartitionPasses();
+  cleave::emit::registerEmitPasses();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   return mlir::asMainReturnCode(mlir::MlirOptMain(

@@ -69,6 +69,9 @@ partition(mlir::ModuleOp module, const layout::Plan &plan,
           std::vector<layout::Resolved> *errors = nullptr,
           const PartitionOptions &options = {});
 
+/// Registers `spmd-partition`.
+void registerPartitionPasses();
+
 } // namespace cleave
 
 #endif // CLEAVE_COMPILER_PARTITION_PARTITION_H

@@ -173,12 +173,17 @@ static void printArrow(OpAsmPrinter &printer, Operation *,
 static ParseResult parseInteger(OpAsmParser &parser, Operands &sources,
                                 SmallVectorImpl<Type> &types, IntegerKind &kind,
                                 SmallVectorImpl<int64_t> &literals) {
-  int64_t literal = 0;
+  // As an APInt: parsers of fixed width refuse the lowest number.
+  APInt literal;
+  SMLoc where = parser.getCurrentLocation();
   OptionalParseResult number = parser.parseOptionalInteger(literal);
   if (number.has_value()) {
+    if (failed(*number) || !literal.isSignedIntN(64)) {
+      return parser.emitError(where, "expected an integer of 64 bits");
+    }
     kind = IntegerKind::Literal;
-    literals.push_back(literal);
-    return *number;
+    literals.push_back(literal.sextOrTrunc(64).getSExtValue());
+    return success();
   }
   bool size = succeeded(parser.parseOptionalKeyword("size"));
   bool begin = !size && succeeded(parser.parseOptionalKeyword("begin"));

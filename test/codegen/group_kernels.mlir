@@ -1,4 +1,4 @@
-// RUN: cleave-emit %s | FileCheck %s
+// RUN: cleave-opt %s --spmd-to-exec | FileCheck %s
 
 // What becomes one kernel, what does not.
 
@@ -11,9 +11,9 @@
 !f = tensor<f32>
 
 // A norm: two sums over a row and what follows are one kernel.
-// CHECK-LABEL: program norm
-// CHECK: kernel k{{[0-9]+}}_mul(
-// CHECK-NOT: kernel
+// CHECK-LABEL: exec.program @norm
+// CHECK: exec.kernel @k{{[0-9]+}}_mul(
+// CHECK-NOT: exec.kernel
 func.func @norm(%x: !be, %g: !e) -> !be {
   %n = clv.constant 0.03125 : f32 -> !f
   %s = clv.reduce sum %x over ["e"] : (!be) -> !b
@@ -29,10 +29,10 @@ func.func @norm(%x: !be, %g: !e) -> !be {
 
 // A sum over rows joins what reads the same rows, but what reads the sum
 // comes after.
-// CHECK-LABEL: program columns
-// CHECK: kernel k{{[0-9]+}}_exp_reduce(
-// CHECK: kernel k{{[0-9]+}}_sub(
-// CHECK-NOT: kernel
+// CHECK-LABEL: exec.program @columns
+// CHECK: exec.kernel @k{{[0-9]+}}_exp_reduce(
+// CHECK: exec.kernel @k{{[0-9]+}}_sub(
+// CHECK-NOT: exec.kernel
 func.func @columns(%x: !be) -> (!be, !be) {
   %y = clv.exp %x : (!be) -> !be
   %s = clv.reduce sum %x over ["b"] : (!be) -> !e
@@ -41,11 +41,11 @@ func.func @columns(%x: !be) -> (!be, !be) {
 }
 
 // The kernel after a contraction does not join the one before it.
-// CHECK-LABEL: program around
-// CHECK: kernel k{{[0-9]+}}_exp(
-// CHECK: = dot(
-// CHECK: kernel k{{[0-9]+}}_mul(
-// CHECK-NOT: kernel
+// CHECK-LABEL: exec.program @around
+// CHECK: exec.kernel @k{{[0-9]+}}_exp(
+// CHECK: exec.contract
+// CHECK: exec.kernel @k{{[0-9]+}}_mul(
+// CHECK-NOT: exec.kernel
 func.func @around(%x: !be, %w: !ek) -> (!be, !bk) {
   %a = clv.exp %x : (!be) -> !be
   %d = clv.dot %a, %w over ["e"] : (!be, !ek) -> !bk
@@ -55,10 +55,10 @@ func.func @around(%x: !be, %w: !ek) -> (!be, !bk) {
 }
 
 // A mask is computed where it is read: it has no memory.
-// CHECK-LABEL: program mask
-// CHECK-NOT: bool
-// CHECK: kernel k{{[0-9]+}}_select(v0, v1; size e, size b, begin b, begin e)
-// CHECK-NOT: kernel
+// CHECK-LABEL: exec.program @mask
+// CHECK-NOT: i1
+// CHECK: exec.kernel @k{{[0-9]+}}_select(%mask.argument0, %{{[0-9]+}}) with [size %e, size %b, begin %b, begin %e]
+// CHECK-NOT: exec.kernel
 func.func @mask(%x: !be) -> !be {
   %i = clv.index -> tensor<4xi32, #clv.dims<b>>
   %j = clv.index -> tensor<32xi32, #clv.dims<e>>
@@ -69,10 +69,10 @@ func.func @mask(%x: !be) -> !be {
 }
 
 // Equal groups share one kernel.
-// CHECK-LABEL: program twice
-// CHECK: kernel [[K:k[0-9]+]]_tanh(
-// CHECK: = dot(
-// CHECK: kernel [[K]]_tanh(
+// CHECK-LABEL: exec.program @twice
+// CHECK: exec.kernel @[[K:k[0-9]+]]_tanh(
+// CHECK: exec.contract
+// CHECK: exec.kernel @[[K]]_tanh(
 func.func @twice(%x: !be, %w: !ek) -> !bk {
   %a = clv.tanh %x : (!be) -> !be
   %d = clv.dot %a, %w over ["e"] : (!be, !ek) -> !bk

@@ -1,4 +1,4 @@
-// RUN: cleave-emit --kernels %s | FileCheck %s
+// RUN: cleave-opt %s --spmd-kernels | FileCheck %s
 
 // One loop over rows, three vector loops over columns: the sum, the sum of
 // squares, the result. Each has its tail under a mask.

@@ -1,7 +1,7 @@
 // RUN: split-file %s %t
-// RUN: not cleave-emit %t/softmax.mlir 2>&1 | FileCheck --check-prefix=SOFTMAX %s
-// RUN: not cleave-emit %t/double.mlir 2>&1 | FileCheck --check-prefix=DOUBLE %s
-// RUN: not cleave-emit %t/pow.mlir 2>&1 | FileCheck --check-prefix=POW %s
+// RUN: not cleave-opt --spmd-to-exec %t/softmax.mlir 2>&1 | FileCheck --check-prefix=SOFTMAX %s
+// RUN: not cleave-opt --spmd-to-exec %t/double.mlir 2>&1 | FileCheck --check-prefix=DOUBLE %s
+// RUN: not cleave-opt --spmd-to-exec %t/pow.mlir 2>&1 | FileCheck --check-prefix=POW %s
 
 //--- softmax.mlir
 // SOFTMAX: error: `clv.softmax` must be decomposed before code generation

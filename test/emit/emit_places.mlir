@@ -1,4 +1,4 @@
-// RUN: cleave-emit %s | FileCheck %s
+// RUN: cleave-opt %s --spmd-to-exec | FileCheck %s
 
 !e = tensor<32xf32, #clv.dims<e>>
 !be = tensor<4x32xf32, #clv.dims<b, e>>
@@ -7,9 +7,8 @@
 !f = tensor<f32>
 
 // A new parameter is written over the old one.
-// CHECK-LABEL: program update, arena 0
-// CHECK: v0 = leaf 0
-// CHECK: kernel k{{[0-9]+}}_sub(v0, v1, v0;
+// CHECK-LABEL: exec.program @update arena 0
+// CHECK: exec.kernel @k{{[0-9]+}}_sub(%w, %update.argument1, %w)
 // CHECK-NOT: move
 func.func @update(%p: !be {clv.role = "param", clv.path = "w"}, %g: !be) -> (!be {clv.result = "param", clv.path = "w"}) {
   %n = clv.sub %p, %g : (!be, !be) -> !be
@@ -17,11 +16,10 @@ func.func @update(%p: !be {clv.role = "param", clv.path = "w"}, %g: !be) -> (!be
 }
 
 // Not where the old one is still read: then it is copied at the end.
-// CHECK-LABEL: program keep
-// CHECK: [[W:v[0-9]+]] = leaf 0
-// CHECK: kernel {{.*}}_sub([[W]], {{v[0-9]+}}, [[N:v[0-9]+]];
-// CHECK: = dot([[W]], [[N]])
-// CHECK: move [[N]] -> [[W]]
+// CHECK-LABEL: exec.program @keep
+// CHECK: exec.kernel {{.*}}_sub(%w, %keep.argument1, %[[N:[0-9]+]])
+// CHECK: exec.contract %w, %[[N]] ->
+// CHECK: exec.move %[[N]] -> %w
 func.func @keep(%p: !be {clv.role = "param", clv.path = "w"}, %g: !be) -> (!be {clv.result = "param", clv.path = "w"}, !f) {
   %n = clv.sub %p, %g : (!be, !be) -> !be
   %d = clv.dot %p, %n over ["b", "e"] : (!be, !be) -> !f
@@ -29,13 +27,13 @@ func.func @keep(%p: !be {clv.role = "param", clv.path = "w"}, %g: !be) -> (!be {
 }
 
 // What a loop carries stays in one buffer, what it stacks is written as slices.
-// CHECK-LABEL: program loop
-// CHECK: move [[X:v[0-9]+]] -> [[C:v[0-9]+]]
-// CHECK: loop 0 .. 3 reverse
-// CHECK-NEXT: kernel {{.*}}([[C]], [[W:v[0-9]+]][0], [[C]], [[S:v[0-9]+]][0];
-// CHECK-NOT: move
-// CHECK: output [[C]]
-// CHECK: output [[S]]
+// CHECK-LABEL: exec.program @loop
+// CHECK: exec.move %loop.argument1 -> %[[C:[0-9]+]]
+// CHECK: exec.loop %i from 0 count 3 reverse
+// CHECK-NEXT: exec.kernel {{.*}}(%[[C]], %loop.argument2[%i], %[[C]], %[[S:[0-9]+]][%i])
+// CHECK-NOT: exec.move
+// CHECK: exec.output output "" = %[[C]]
+// CHECK: exec.output output "" = %[[S]]
 func.func @loop(%i: tensor<i32>, %x: !be, %w: !le) -> (!be, !lbe) {
   %r:2 = clv.repeat %j of "l" from 0 count 3 reverse carried(%c = %x : !be) stacked(%s = %w : !le slice !e) -> (!be, !lbe) {
     %y = clv.mul %c, %s : (!be, !e) -> !be
@@ -47,9 +45,9 @@ func.func @loop(%i: tensor<i32>, %x: !be, %w: !le) -> (!be, !lbe) {
 
 // Dims are ordered in memory as the largest operand has them, whatever the
 // order in the type: the mask comes first here, the scores decide.
-// CHECK-LABEL: program order
-// CHECK: f32[b, e]
-// CHECK-NOT: f32[e, b]
+// CHECK-LABEL: exec.program @order
+// CHECK: exec.value arena {{.*}} : f32[%b, %e]
+// CHECK-NOT: f32[%e, %b]
 func.func @order(%m: tensor<32xi1, #clv.dims<e>>, %x: !be, %w: tensor<32x8xf32, #clv.dims<e, k>>) -> tensor<4x8xf32, #clv.dims<b, k>> {
   %no = clv.constant 0.0 : f32 -> !f
   %y = clv.select %m, %x, %no : (tensor<32xi1, #clv.dims<e>>, !be, !f) -> tensor<32x4xf32, #clv.dims<e, b>>

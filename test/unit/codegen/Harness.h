@@ -36,12 +36,17 @@ struct Options {
   int64_t bound = 7;
 };
 
+/// How many instructions of a kind a program has, those of loops once.
+struct Instructions {
+  int kernels = 0, contractions = 0, moves = 0;
+};
+
 /// `text` is a module with one function @f. In it `{b e}` is an f32 tensor type
 /// of the dims b and e, `{i: b}` an i32 one, `{p: b}` one of booleans, `{f:}` a
 /// scalar. Fails the test where a result differs from the reference on any
-/// device. Returns the plan as text.
-std::string check(const std::string &text, const Sizes &sizes,
-                  const Options &options = {});
+/// device.
+Instructions check(const std::string &text, const Sizes &sizes,
+                   const Options &options = {});
 
 } // namespace cleave::test
 

@@ -126,7 +126,6 @@ void Step::compile() {
   }
   if (std::getenv("CLEAVE_TEST_DUMP")) {
     gpt.module->print(llvm::errs());
-    emit::print(**emitted, library.symbols(), llvm::errs());
     library.getModule().print(llvm::errs());
   }
   auto kernels = library.finish();
