@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -112,29 +113,61 @@ Status MappedFile::checkSize() const {
   return Status();
 }
 
+/// What a path leads to, behind symbolic links; itself where there is nothing.
+static std::string resolve(const std::string &path) {
+  char *found = ::realpath(path.c_str(), nullptr);
+  std::string target = found ? found : path;
+  std::free(found);
+  return target;
+}
+
 Result<ReplacedFile> ReplacedFile::create(const std::string &path) {
   ReplacedFile file;
   file.path = path;
-  file.part = path + ".part-XXXXXX";
+  file.target = resolve(path);
+  struct stat info;
+  bool exists = ::stat(file.target.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) {
+    return Status::error("cannot write `" + path + "`: it is a directory");
+  }
+  if (exists && !S_ISREG(info.st_mode)) {
+    file.descriptor = ::open(file.target.c_str(), O_WRONLY | O_CLOEXEC);
+    if (file.descriptor < 0) {
+      return failed("write", path);
+    }
+    return file;
+  }
+  file.part = file.target + ".part-XXXXXX";
   file.descriptor = ::mkostemp(file.part.data(), O_CLOEXEC);
   if (file.descriptor < 0) {
-    return failed("write", path);
+    Status status = failed("write", path);
+    file.part.clear();
+    return status;
   }
   // mkostemp gives 0600; a new file gets what the user's mask allows, a
   // replaced one keeps its mode.
-  struct stat info;
   mode_t mask = ::umask(0);
   ::umask(mask);
-  mode_t mode =
-      ::stat(path.c_str(), &info) == 0 ? info.st_mode & 07777 : 0666 & ~mask;
+  mode_t mode = exists ? info.st_mode & 07777 : 0666 & ~mask;
   if (::fchmod(file.descriptor, mode) != 0) {
     return failed("write", path);
   }
   return file;
 }
 
+Status ReplacedFile::check(const std::string &path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) &&
+      !S_ISDIR(info.st_mode)) {
+    // Opening a pipe would wait for its reader.
+    return ::access(path.c_str(), W_OK) == 0 ? Status() : failed("write", path);
+  }
+  return create(path).status();
+}
+
 ReplacedFile::ReplacedFile(ReplacedFile &&other) noexcept
-    : path(std::move(other.path)), part(std::move(other.part)),
+    : path(std::move(other.path)), target(std::move(other.target)),
+      part(std::move(other.part)),
       descriptor(std::exchange(other.descriptor, -1)) {
   other.part.clear();
 }
@@ -166,22 +199,26 @@ Status ReplacedFile::write(const void *data, size_t size) {
 }
 
 Status ReplacedFile::commit() {
-  if (::fsync(descriptor) != 0) {
+  // Pipes and devices have nothing to bring to a disk.
+  if (::fsync(descriptor) != 0 && !part.empty()) {
     return failed("write", path);
   }
   int closing = std::exchange(descriptor, -1);
   if (::close(closing) != 0) {
     return failed("write", path);
   }
-  if (::rename(part.c_str(), path.c_str()) != 0) {
+  if (part.empty()) {
+    return Status();
+  }
+  if (::rename(part.c_str(), target.c_str()) != 0) {
     return failed("replace", path);
   }
   part.clear();
   // The rename itself reaches the disk with the folder.
-  size_t slash = path.rfind('/');
+  size_t slash = target.rfind('/');
   std::string folder = slash == std::string::npos ? "."
                        : slash == 0               ? "/"
-                                                  : path.substr(0, slash);
+                                                  : target.substr(0, slash);
   int parent = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (parent >= 0) {
     ::fsync(parent);

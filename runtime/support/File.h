@@ -44,9 +44,13 @@ private:
 /// Writes a file beside `path` and puts it in its place only when all of it is
 /// on the disk: a reader sees the old file or the new one, never a part. Until
 /// `commit` succeeds the old file is untouched, and the part is removed.
+/// Through a symbolic link the file it leads to is replaced; what is no regular
+/// file (a pipe, a device) is written directly.
 class ReplacedFile {
 public:
   static Result<ReplacedFile> create(const std::string &path);
+  /// Whether `create` would succeed; leaves nothing.
+  static Status check(const std::string &path);
   ReplacedFile(ReplacedFile &&other) noexcept;
   ReplacedFile &operator=(ReplacedFile &&) = delete;
   ~ReplacedFile();
@@ -56,8 +60,9 @@ public:
 
 private:
   ReplacedFile() = default;
-  std::string path;
-  std::string part;
+  std::string path;   ///< as given
+  std::string target; ///< behind symbolic links
+  std::string part;   ///< empty: written directly
   int descriptor = -1;
 };
 

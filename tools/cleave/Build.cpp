@@ -54,13 +54,13 @@ int buildCommand(const Options &options) {
     std::cerr << "error: " << status.message() << "\n";
     return WrongInput;
   }
-  double seconds = std::chrono::duration<double>(
-                       std::chrono::steady_clock::now() - begin)
-                       .count();
+  double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+          .count();
   std::cout << output << ": " << result->set.plans.size() << " plans of "
             << result->set.model << ", " << result->set.symbols.size()
-            << " kernels, " << formatBytes(static_cast<int64_t>(
-                                   result->kernels.size()))
+            << " kernels, "
+            << formatBytes(static_cast<int64_t>(result->kernels.size()))
             << " of code, in ";
   std::cout.precision(2);
   std::cout << seconds << " s\n";
@@ -79,8 +79,14 @@ static int explainCode(const std::string &code) {
   return Done;
 }
 
+/// CLV and digits: a code, not a file.
+static bool isCode(const std::string &name) {
+  return name.size() > 3 && name.starts_with("CLV") &&
+         name.find_first_not_of("0123456789", 3) == std::string::npos;
+}
+
 int explainCommand(const Options &options) {
-  if (options.file.starts_with("CLV") && findDiagnostic(options.file)) {
+  if (isCode(options.file)) {
     return explainCode(options.file);
   }
   Frontend frontend(options);

@@ -9,10 +9,16 @@
 
 #include "tools/cleave/CommandLine.h"
 
+#include "lang/diagnostics/Diagnostics.h"
 #include "tools/cleave/Options.h"
 #include "tools/cleave/Phases.h"
 
 #include <CLI/CLI.hpp>
+
+#include <charconv>
+#include <csignal>
+#include <iostream>
+#include <limits>
 
 namespace cleave::tools {
 
@@ -27,8 +33,10 @@ struct Adder {
     app.add_option("FILE", options.file, text)->required();
   }
   void instance() {
-    app.add_option("-D", options.defines,
-                   "sets a parameter of the model: -D layers=24 (repeatable)")
+    app.add_option(
+           "-D", options.defines,
+           "sets a parameter of the model, or of its plans: -D layers=24 "
+           "(repeatable)")
         ->type_name("NAME=VALUE")
         ->allow_extra_args(false);
     app.add_option("--plan", options.plan,
@@ -51,6 +59,44 @@ struct Adder {
 };
 
 } // namespace
+
+/// Refuses what is no whole number, or below zero.
+static std::string checkCount(const std::string &text) {
+  int64_t count = 0;
+  const char *end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, count);
+  return error == std::errc() && stop == end && count >= 0
+             ? ""
+             : "`" + text + "` is not a whole number of at least 0";
+}
+
+/// Refuses what is no finite number, or below zero.
+static std::string checkPositive(const std::string &text) {
+  double number = 0;
+  const char *end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end && number >= 0 &&
+                 number <= std::numeric_limits<double>::max()
+             ? ""
+             : "`" + text + "` is not a number of at least 0";
+}
+
+/// Whether the first argument is none of the commands; says so.
+static bool isUnknownCommand(const CLI::App &app, int argc, char **argv) {
+  if (argc < 2 || argv[1][0] == '-') {
+    return false;
+  }
+  std::vector<std::string> known;
+  for (const CLI::App *command : app.get_subcommands({})) {
+    known.push_back(command->get_name());
+    if (known.back() == argv[1]) {
+      return false;
+    }
+  }
+  std::cerr << "error: there is no command `" << argv[1]
+            << "`\nhelp: " << suggestion(argv[1], known) << "\n";
+  return true;
+}
 
 int runCommandLine(int argc, char **argv) {
   Options options;
@@ -114,9 +160,11 @@ int runCommandLine(int argc, char **argv) {
   verify.instance();
   verify.app.add_flag("--full", options.full,
                       "the model's own sizes, not its `reduced` ones");
-  verify.app.add_option("--tolerance", options.tolerance,
-                        "largest relative error that passes")
-      ->capture_default_str();
+  verify.app
+      .add_option("--tolerance", options.tolerance,
+                  "largest relative error that passes")
+      ->capture_default_str()
+      ->check(checkPositive);
   verify.app.add_option("--seed", options.seed, "of parameters and data")
       ->capture_default_str();
   verify.target();
@@ -124,15 +172,17 @@ int runCommandLine(int argc, char **argv) {
 
   Adder run = add("run", "train with a plan file", runCommand);
   run.source("a plan file");
-  run.app.add_option("--data", options.data,
-                     "a text (UTF-8), or token ids (.u16, .i32)")
+  run.app
+      .add_option("--data", options.data,
+                  "a text (UTF-8), or token ids (.u16, .i32)")
       ->required();
   run.app.add_option("--plan", options.plan,
                      "the plan to run; default: the set's start");
   run.app.add_option("--steps", options.steps, "optimizer steps")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  run.app.add_option("--seed", options.seed, "of parameters, dropout and order")
+      ->check(checkCount);
+  run.app
+      .add_option("--seed", options.seed, "of parameters, dropout and order")
       ->capture_default_str();
   run.app.add_option("--save", options.save,
                      "write a checkpoint (safetensors) at the end");
@@ -146,27 +196,33 @@ int runCommandLine(int argc, char **argv) {
                      "write the token windows of every step as raw i32");
   run.app.add_flag("--quiet", options.quiet, "no progress line");
 
-  Adder sample = add("sample", "generate text from a checkpoint",
-                     sampleCommand);
+  Adder sample =
+      add("sample", "generate text from a checkpoint", sampleCommand);
   sample.source("a plan file");
   sample.app.add_option("--load", options.load, "the checkpoint")->required();
   sample.app.add_option("--plan", options.plan, "the plan to run");
   sample.app.add_option("--prompt", options.prompt, "text to go on from");
   sample.app.add_option("--length", options.length, "characters to generate")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  sample.app.add_option("--temperature", options.temperature,
-                        "0 takes the likeliest character each time")
+      ->check(checkCount);
+  sample.app
+      .add_option("--temperature", options.temperature,
+                  "0 takes the likeliest character each time")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(checkPositive);
   sample.app.add_option("--seed", options.seed, "of the draws")
       ->capture_default_str();
 
-  Adder inspect = add("inspect", "print what a plan file holds",
-                      inspectCommand);
+  Adder inspect =
+      add("inspect", "print what a plan file holds", inspectCommand);
   inspect.source("a plan file");
   inspect.app.add_option("--plan", options.plan, "only this plan");
 
+  // Writing past a limit on file sizes is an error to report, not a death.
+  std::signal(SIGXFSZ, SIG_IGN);
+  if (isUnknownCommand(app, argc, argv)) {
+    return WrongCommand;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -10,17 +10,17 @@
 #include "compiler/codegen/KernelLibrary.h"
 #include "compiler/differentiate/Differentiate.h"
 #include "compiler/emit/Emit.h"
+#include "compiler/exec/Exec.h"
 #include "compiler/partition/Partition.h"
 #include "lang/plan/Elaborate.h"
 #include "lang/plan/Expect.h"
 #include "tools/cleave/Facts.h"
-#include "tools/cleave/PrintPlan.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <iostream>
 #include <set>
 
 using namespace mlir;
@@ -44,6 +44,7 @@ private:
   OwningOpRef<ModuleOp> partitionEntries(const plan::Elaborated &elaborated,
                                          PlanReport &report);
   void describeShared();
+  bool passThroughExec();
   bool finishKernels();
   bool endPhase(StringRef phase, StringRef of, Operation *module);
   void internal(const std::string &message);
@@ -71,8 +72,7 @@ static void keepOnly(ModuleOp module, StringRef name) {
 }
 
 void Compiler::internal(const std::string &message) {
-  frontend.diags
-      .error(Diag::Internal, {}, message)
+  frontend.diags.error(Diag::Internal, {}, message)
       .help("this is a defect of the compiler; `cleave build --dump` shows the "
             "program that led to it");
 }
@@ -170,8 +170,8 @@ Compiler::partitionEntries(const plan::Elaborated &elaborated,
           llvm::raw_string_ostream(message) << diagnostic << "\n";
           return success();
         });
-    if (failed(partition(*module, elaborated.plan, &report.programs,
-                         &errors))) {
+    if (failed(
+            partition(*module, elaborated.plan, &report.programs, &errors))) {
       for (const layout::Resolved &error : errors) {
         if (reported.insert(error.error).second) {
           frontend.diags
@@ -202,13 +202,13 @@ Compiler::partitionEntries(const plan::Elaborated &elaborated,
 
 bool Compiler::makePlan(const PlanRequest &request) {
   plan::PlanOptions planOptions;
+  planOptions.overrides = frontend.planDefines;
   std::optional<plan::Elaborated> elaborated =
-      request.call
-          ? plan::elaboratePlan(frontend.program->files, *request.call, facts,
-                                planOptions, frontend.diags)
-          : plan::elaboratePlan(frontend.program->files,
-                                request.decl->name.text, facts, planOptions,
-                                frontend.diags);
+      request.call ? plan::elaboratePlan(frontend.program->files, *request.call,
+                                         facts, planOptions, frontend.diags)
+                   : plan::elaboratePlan(frontend.program->files,
+                                         request.decl->name.text, facts,
+                                         planOptions, frontend.diags);
   if (!elaborated) {
     return false;
   }
@@ -259,28 +259,43 @@ void Compiler::describeShared() {
   library.emplace(frontend.context, target);
 }
 
-bool Compiler::finishKernels() {
-  if (endPhase("kernels", "", library->getModule())) {
+/// The set that is written is made of the module that is printed.
+bool Compiler::passThroughExec() {
+  auto module = toExec(frontend.context, result.set);
+  if (!module) {
+    internal(llvm::toString(module.takeError()));
+    return false;
+  }
+  std::string message;
+  ScopedDiagnosticHandler handler(
+      &frontend.context, [&](mlir::Diagnostic &diagnostic) {
+        llvm::raw_string_ostream(message) << diagnostic << "\n";
+        return success();
+      });
+  if (failed(verify(**module))) {
+    internal("the plan file would be wrong: " + message);
+    return false;
+  }
+  if (endPhase("exec", "", **module)) {
     result.stopped = true;
     return true;
   }
-  result.set.symbols = library->symbols();
-  result.set.target_features = library->targetFeatures();
+  llvm::Expected<format::PlanSetT> set = fromExec(**module);
+  if (!set) {
+    internal(llvm::toString(set.takeError()));
+    return false;
+  }
+  result.set = std::move(*set);
+  return true;
+}
+
+bool Compiler::finishKernels() {
   llvm::Expected<std::vector<uint8_t>> image = library->finish();
   if (!image) {
     internal(llvm::toString(image.takeError()));
     return false;
   }
   result.kernels.assign(image->begin(), image->end());
-  bool last = options.stopAfter == "exec";
-  if (last || options.dump) {
-    std::ostream &out = last ? std::cout : std::cerr;
-    for (const auto &plan : result.set.plans) {
-      out << "// exec of " << plan->name << "\n";
-      printPrograms(result.set, *plan, out);
-    }
-    result.stopped = last;
-  }
   return true;
 }
 
@@ -302,7 +317,13 @@ std::optional<Compilation> Compiler::run() {
   if (result.stopped || !options.emit) {
     return std::move(result);
   }
-  if (!finishKernels()) {
+  if (endPhase("kernels", "", library->getModule())) {
+    result.stopped = true;
+    return std::move(result);
+  }
+  result.set.symbols = library->symbols();
+  result.set.target_features = library->targetFeatures();
+  if (!passThroughExec() || (!result.stopped && !finishKernels())) {
     return std::nullopt;
   }
   return std::move(result);

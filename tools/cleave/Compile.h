@@ -10,7 +10,8 @@
 //   2. softmax and logsumexp are decomposed, what is not used goes;
 //   3. for each plan of the set: its statements are elaborated, each entry's
 //      program is partitioned, its contracts are checked;
-//   4. local programs become kernels and instruction streams.
+//   4. local programs become kernels and instruction streams: the exec dialect,
+//      and from it the plan set.
 //
 // Each step but the last is enough for `check` and `explain`.
 //
@@ -33,11 +34,11 @@ namespace cleave::tools {
 struct CompileOptions {
   /// Beside the command line's: the reduced sizes, for verify.
   std::vector<sema::Override> overrides;
-  bool probe = false;      ///< gradients as outputs of `train`
-  bool trainOnly = false;  ///< no other entry
-  bool emit = true;        ///< step 4
-  std::string stopAfter;   ///< a phase: print the programs there and stop
-  bool dump = false;       ///< print them after every phase, on stderr
+  bool probe = false;     ///< gradients as outputs of `train`
+  bool trainOnly = false; ///< no other entry
+  bool emit = true;       ///< step 4
+  std::string stopAfter;  ///< a phase: print the programs there and stop
+  bool dump = false;      ///< print them after every phase, on stderr
 };
 
 /// One entry's global program: a module with the one function `name`.

@@ -12,6 +12,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -61,7 +62,7 @@ bool Frontend::load() {
   if (!program || !readDefines() || !findRun()) {
     return false;
   }
-  return keepOnePlan();
+  return sortDefines() && keepOnePlan();
 }
 
 /// `-D layers=24` is read as the argument list of a `reduced` declaration.
@@ -90,6 +91,41 @@ bool Frontend::readDefines() {
     }
     definesFiles.push_back(std::move(parsed));
   }
+  return true;
+}
+
+static bool hasParam(const std::vector<ast::Param> &params,
+                     const std::string &name) {
+  return std::any_of(
+      params.begin(), params.end(),
+      [&](const ast::Param &param) { return param.name.text == name; });
+}
+
+/// A name that the model lacks and a plan of the set has is the plan's. What
+/// neither has is left for the model's elaboration to refuse.
+bool Frontend::sortDefines() {
+  std::vector<sema::Override> ofModel;
+  for (const sema::Override &define : defines) {
+    bool inModel = false, inPlan = false;
+    for (const ast::ModelDecl *model : sema::modelsOf(*program)) {
+      inModel |=
+          model->name.text == modelName && hasParam(model->params, define.name);
+    }
+    for (const PlanRequest &plan : plans) {
+      inPlan |= hasParam(plan.decl->params, define.name);
+    }
+    if (inModel || !inPlan) {
+      ofModel.push_back(define);
+      continue;
+    }
+    std::optional<sema::Value> value =
+        sema::evaluate(*define.value, sema::Environment(), diags);
+    if (!value) {
+      return false;
+    }
+    planDefines.insert_or_assign(define.name, *value);
+  }
+  defines = std::move(ofModel);
   return true;
 }
 

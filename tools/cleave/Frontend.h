@@ -18,6 +18,7 @@
 
 #include "mlir/IR/MLIRContext.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,13 +58,16 @@ struct Frontend {
   std::vector<std::unique_ptr<ast::File>> definesFiles;
   const ast::RunDecl *run = nullptr;
   std::string modelName;
-  std::vector<sema::Override> defines;
+  std::vector<sema::Override> defines; ///< `-D` of the model's parameters
+  /// `-D` of parameters that only plans have.
+  std::map<std::string, sema::Value> planDefines;
   std::vector<PlanRequest> plans;
   std::vector<EntryRequest> entries; ///< train first
   size_t start = 0;                  ///< the plan a run begins with
 
 private:
   bool readDefines();
+  bool sortDefines();
   bool findRun();
   bool findPlansOfRun();
   void findPlansOfFile();

@@ -5,13 +5,30 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/exec/Exec.h"
 #include "runtime/format/PlanFile.h"
 #include "tools/cleave/Options.h"
 #include "tools/cleave/PrintPlan.h"
 
+#include "llvm/Support/raw_ostream.h"
 #include <iostream>
 
 namespace cleave::tools {
+
+/// One plan as the exec dialect says it.
+static int printPlan(const format::PlanSetT &set, const std::string &name) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto module = toExec(context, set);
+  if (!module) {
+    std::cerr << "error: " << llvm::toString(module.takeError()) << "\n";
+    return WrongInput;
+  }
+  mlir::Operation &file = (*module)->getBody()->front();
+  mlir::SymbolTable::lookupSymbolIn(&file, name)->print(llvm::outs());
+  llvm::outs() << "\n";
+  llvm::outs().flush();
+  return Done;
+}
 
 int inspectCommand(const Options &options) {
   Result<format::PlanFile> file =
@@ -27,15 +44,12 @@ int inspectCommand(const Options &options) {
     printSet(set, std::cout);
     return Done;
   }
-  int position = file->findPlan(options.plan);
-  if (position < 0) {
+  if (file->findPlan(options.plan) < 0) {
     std::cerr << "error: " << options.file << " has no plan `" << options.plan
               << "`\n";
     return WrongInput;
   }
-  std::cout << "plan " << options.plan << "\n";
-  printPrograms(set, *set.plans[position], std::cout);
-  return Done;
+  return printPlan(set, options.plan);
 }
 
 } // namespace cleave::tools

@@ -1,4 +1,5 @@
-//===- PrintPlan.cpp - A plan file as text --------------------------------===//
+//===- PrintPlan.cpp - A plan file in short -------------------------------===//
+//--------------------------------===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -25,119 +26,6 @@ static std::string shapeOf(const std::vector<std::string> &dims,
   }
   return text + "]";
 }
-
-namespace {
-/// Prints one program's instructions, indented by loops.
-struct Printer {
-  const PlanSetT &set;
-  const PlanT &plan;
-  const ProgramT &program;
-  layout::Mesh mesh;
-  std::ostream &out;
-
-  std::string view(const View &view) {
-    const ValueT &value = *program.values[view.value()];
-    std::string text;
-    switch (value.storage) {
-    case Storage::Arena:
-      text = "%" + std::to_string(view.value());
-      break;
-    case Storage::Leaf: {
-      const LeafT &leaf = *set.leaves[value.index];
-      text = "@" + leaf.path + (leaf.state.empty() ? "" : "." + leaf.state);
-      break;
-    }
-    case Storage::Input:
-      text = "$" + program.inputs[value.index]->name;
-      break;
-    }
-    if (view.loop() >= 0) {
-      text += "[#" + std::to_string(view.loop()) + "]";
-    }
-    return text;
-  }
-
-  std::string views(const std::vector<View> &list) {
-    std::string text;
-    for (const View &item : list) {
-      text += (text.empty() ? "" : ", ") + view(item);
-    }
-    return text;
-  }
-
-  std::string site(uint32_t index) {
-    if (index >= plan.sites.size()) {
-      return "";
-    }
-    const SiteT &site = *plan.sites[index];
-    std::string text = "   // " + site.name;
-    if (!site.path.empty()) {
-      text += " in " + site.path;
-    }
-    if (!site.file.empty()) {
-      text += ", " + site.file + ":" + std::to_string(site.line);
-    }
-    return text;
-  }
-
-  void print(const std::vector<std::unique_ptr<InstructionT>> &body,
-             int depth) {
-    for (const std::unique_ptr<InstructionT> &instruction : body) {
-      print(*instruction, depth);
-    }
-  }
-
-  void print(const InstructionT &instruction, int depth) {
-    out << std::string(4 + 2 * depth, ' ');
-    const ActionUnion &action = instruction.action;
-    switch (action.type) {
-    case Action::Kernel: {
-      const KernelT &kernel = *action.AsKernel();
-      out << "kernel " << set.symbols[kernel.symbol] << "("
-          << views(kernel.views) << ")" << site(kernel.site);
-      break;
-    }
-    case Action::Contraction: {
-      const ContractionT &dot = *action.AsContraction();
-      out << view(*dot.out) << " = " << view(*dot.lhs) << " . " << view(*dot.rhs)
-          << site(dot.site);
-      break;
-    }
-    case Action::Fill:
-      out << view(*action.AsFill()->target) << " = 0";
-      break;
-    case Action::Move: {
-      const MoveT &move = *action.AsMove();
-      out << view(*move.target) << " = " << view(*move.source)
-          << site(move.site);
-      break;
-    }
-    case Action::Collective: {
-      const CollectiveT &collective = *action.AsCollective();
-      out << "start " << collective.id << ": " << view(*collective.target)
-          << " = " << nameOf(collective.kind) << " over "
-          << mesh.describe(collective.group) << " " << view(*collective.source)
-          << site(collective.site);
-      break;
-    }
-    case Action::Wait:
-      out << "wait " << action.AsWait()->id;
-      break;
-    case Action::Loop: {
-      const LoopT &loop = *action.AsLoop();
-      out << "loop " << loop.count << " from " << loop.first
-          << (loop.reverse ? " backwards" : "") << "\n";
-      print(loop.body, depth + 1);
-      return;
-    }
-    case Action::NONE:
-      out << "nothing";
-      break;
-    }
-    out << "\n";
-  }
-};
-} // namespace
 
 void printSet(const PlanSetT &set, std::ostream &out) {
   out << "model " << set.model << ", made by " << set.producer << "\n";
@@ -167,14 +55,6 @@ void printSet(const PlanSetT &set, std::ostream &out) {
           << formatBytes(static_cast<int64_t>(program->arena_bytes))
           << " a device\n";
     }
-  }
-}
-
-void printPrograms(const PlanSetT &set, const PlanT &plan, std::ostream &out) {
-  for (const auto &program : plan.programs) {
-    out << "  program " << program->name << "\n";
-    Printer printer{set, plan, *program, toLayout(*plan.mesh), out};
-    printer.print(program->body, 0);
   }
 }
 

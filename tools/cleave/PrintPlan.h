@@ -1,4 +1,4 @@
-//===- PrintPlan.h - A plan file as text ------------------------*- C++ -*-===//
+//===- PrintPlan.h - A plan file in short -----------------------*- C++ -*-===//
 //
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -14,12 +14,9 @@
 
 namespace cleave::tools {
 
-/// Model, processor, leaves, and a paragraph for each plan.
+/// Model, processor, leaves, and a paragraph for each plan. The exec dialect
+/// (compiler/exec) has the rest.
 void printSet(const format::PlanSetT &set, std::ostream &out);
-
-/// The instruction streams of one plan.
-void printPrograms(const format::PlanSetT &set, const format::PlanT &plan,
-                   std::ostream &out);
 
 } // namespace cleave::tools
 

@@ -36,6 +36,8 @@ public:
   /// Checkpoint and trace.
   Status finish();
   bool wasStopped() const { return stopped; }
+  /// What ended the run early without harm to the state.
+  const Status &whatFailed() const { return trouble; }
 
 private:
   Status load();
@@ -55,6 +57,7 @@ private:
   int64_t done = 0;
   double seconds = 0;
   bool stopped = false;
+  Status trouble;
   bool terminal = isatty(STDOUT_FILENO);
 };
 
@@ -118,6 +121,12 @@ Status Trainer::prepare() {
     }
   }
   CLEAVE_TRY(load());
+  // What would fail after the last step fails before the first.
+  for (const std::string &path : {options.save, options.trace}) {
+    if (!path.empty()) {
+      CLEAVE_TRY(ReplacedFile::check(path));
+    }
+  }
   if (!options.metrics.empty()) {
     Result<metrics::MetricsFile> file =
         metrics::MetricsFile::open(options.metrics, !options.load.empty());
@@ -271,7 +280,11 @@ Status Trainer::train() {
       if (heldOutLoss && due) {
         record.push_back({"held_out", *heldOutLoss});
       }
-      CLEAVE_TRY(metrics->write(record));
+      // A full disk ends the run as ^C does: what was learned is saved.
+      trouble = metrics->write(record);
+      if (!trouble) {
+        return Status();
+      }
     }
     auto now = std::chrono::steady_clock::now();
     if (terminal ? now - shown > std::chrono::milliseconds(100) ||
@@ -329,6 +342,9 @@ int runCommand(const Options &options) {
   }
   if (Status status = trainer.finish(); !status) {
     return fail(status);
+  }
+  if (!trainer.whatFailed()) {
+    return fail(trainer.whatFailed());
   }
   return trainer.wasStopped() ? interrupted : Done;
 }
