@@ -28,7 +28,14 @@ fail() { printf '%serror:%s %s\n' "$red" "$plain" "$1" >&2; shift
          for line in "$@"; do printf '       %s\n' "$line" >&2; done; exit 1; }
 
 # Shows a command as a user would type it.
-show() { printf '%s$ %s%s\n' "$bold" "${*//"$root/"/}" "$plain"; }
+show() {
+  local word line=
+  for word in "$@"; do
+    case $word in *[[:space:]]*) word="'$word'" ;; esac
+    line+=" ${word//"$root/"/}"
+  done
+  printf '%s$%s%s\n' "$bold" "$line" "$plain"
+}
 # Shows it and runs it.
 run() { show "$@"; "$@"; }
 
