@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Cleave beside JAX on this machine's CPU, as ratios within one run.
 
-usage: bench/run.py --cleave BIN --work FOLDER --text FILE [--only step|build]
+usage: bench/run.py --cleave BIN --work FOLDER --text FILE [--only step|where|build]
                     [--rounds N] [--write docs/performance.md]
 
 Rounds alternate between the two, so that a change of the machine's speed falls
@@ -151,6 +151,47 @@ def bench_step(bench):
     return out
 
 
+def bench_where(bench):
+    """Shares of a step's time, from a trace: kernels by the region they work in."""
+    plan, _ = bench.build(STEP, 1, 1)
+    trace = plan.with_suffix(".trace")
+    capture([bench.options.cleave, "run", plan, "--data", bench.options.text,
+             "--steps", 6, "--quiet", "--trace", trace], cores=1)
+    events = json.loads(trace.read_text())["traceEvents"]
+    events = [event for event in events if event.get("ph") == "X"]
+    # Without the first two steps, and without what scores held-out text.
+    train = [event for event in events
+             if event["cat"] == "step" and event["name"] == "train"][2:]
+    whole = sum(event["dur"] for event in train)
+    events = [event for event in events
+              if any(step["ts"] <= event["ts"] < step["ts"] + step["dur"]
+                     for step in train)]
+    shares = {}
+    for event in events:
+        if event["cat"] != "step":
+            shares[event["cat"]] = shares.get(event["cat"], 0) + event["dur"]
+    kernels = {}
+    for event in events:
+        if event["cat"] == "kernel":
+            key = event["args"].get("path", "") or "elsewhere"
+            kernels[key] = kernels.get(key, 0) + event["dur"]
+    out = ["### Where a step's time goes", "",
+           "The step above on one device, from its trace.", "",
+           row("part", "share"), row("---", "---")]
+    for part, time in sorted(shares.items(), key=lambda pair: -pair[1]):
+        if time >= whole * 0.005:
+            out.append(row(PARTS.get(part, part), f"{100 * time / whole:.0f}%"))
+    out += ["", "Kernels by the region they work in, the largest:", "",
+            row("region", "share"), row("---", "---")]
+    for path, time in sorted(kernels.items(), key=lambda pair: -pair[1])[:8]:
+        out.append(row(f"`{path}`", f"{100 * time / whole:.1f}%"))
+    return out
+
+
+PARTS = {"contraction": "contractions (oneDNN)", "kernel": "compiled kernels",
+         "fill": "setting to zero", "move": "moving"}
+
+
 def bench_build(bench):
     out = ["### Building a 32-layer step", "",
            "32 layers × 512, AdamW and clipping, tensor 8, the rest of the devices "
@@ -202,12 +243,13 @@ def main():
     parser.add_argument("--cleave", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--text", type=pathlib.Path, required=True)
-    parser.add_argument("--only", choices=["step", "build"])
+    parser.add_argument("--only", choices=["step", "where", "build"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()
     bench = Bench(options, environment.ensure(options.work.parent / "peers"))
-    for part, function in (("step", bench_step), ("build", bench_build)):
+    for part, function in (("step", bench_step), ("where", bench_where),
+                           ("build", bench_build)):
         if options.only in (None, part):
             lines = function(bench) + ["", machine(bench)]
             print("\n" + "\n".join(lines) + "\n")
