@@ -56,14 +56,17 @@ unsigned exec::depthOf(Value iteration) {
 // Names of values: what they declare, as far as identifiers allow
 //===----------------------------------------------------------------------===//
 
-/// `layer/attention/wq` -> `layer.attention.wq`; nothing where no letter leads.
+/// `layer/attention/wq` -> `layer.attention.wq`, `all_reduce data * tensor` ->
+/// `all_reduce_data_tensor`; nothing where no letter leads.
 static std::string identifier(StringRef text) {
   std::string name;
   for (char c : text) {
     if (llvm::isAlnum(c) || c == '_' || c == '.') {
       name += c;
-    } else {
-      name += c == '/' ? '.' : '_';
+    } else if (c == '/') {
+      name += '.';
+    } else if (!StringRef(name).ends_with("_")) {
+      name += '_';
     }
   }
   return !name.empty() && llvm::isAlpha(name.front()) ? name : std::string();
