@@ -1,5 +1,6 @@
 # How the lit tests run: tools from the build folder, FileCheck from LLVM 19.
 import os
+import sys
 
 import lit.formats
 
@@ -13,3 +14,4 @@ config.environment["PATH"] = os.pathsep.join(
 )
 config.environment["CLEAVE_SOURCE"] = config.source_root
 config.substitutions.append(("%source", config.source_root))
+config.substitutions.append(("%python", sys.executable))

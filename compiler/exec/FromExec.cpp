@@ -385,6 +385,7 @@ llvm::Expected<format::PlanSetT> cleave::fromExec(ModuleOp module) {
   if (ArrayAttr features = op.getFeaturesAttr()) {
     set.target_features = texts(features);
   }
+  set.eval_every = op.getEvery().value_or(0);
   for (auto kernels : op.getBody().getOps<exec::KernelsOp>()) {
     set.symbols = texts(kernels.getSymbols());
   }

@@ -393,7 +393,10 @@ cleave::toExec(MLIRContext &context, const format::PlanSetT &set) {
   w.open<exec::SetOp>(
       w.text(set.model), w.some(set.producer),
       set.target_features.empty() ? ArrayAttr() : w.texts(set.target_features),
-      FlatSymbolRefAttr::get(&context, set.plans[set.start]->name));
+      FlatSymbolRefAttr::get(&context, set.plans[set.start]->name),
+      set.eval_every == 0
+          ? IntegerAttr()
+          : w.b.getI32IntegerAttr(static_cast<int32_t>(set.eval_every)));
   if (!set.symbols.empty()) {
     w.create<exec::KernelsOp>(w.texts(set.symbols));
   }

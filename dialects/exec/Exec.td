@@ -87,15 +87,17 @@ def Exec_SetOp : Exec_Op<"set", [SymbolTable, SingleBlock, NoTerminator]> {
   let summary = "a plan file: one model, its state, and several plans";
   let description = [{
     `by` says what made it, `needs` what the processor must have, `starts` with
-    which plan a run begins.
+    which plan a run begins, `evaluates every` after how many steps it
+    evaluates.
   }];
   let arguments = (ins StrAttr:$model, OptionalAttr<StrAttr>:$producer,
                        OptionalAttr<StrArrayAttr>:$features,
-                       FlatSymbolRefAttr:$start);
+                       FlatSymbolRefAttr:$start,
+                       OptionalAttr<I32Attr>:$every);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $model (`by` $producer^)? (`needs` $features^)? `starts` $start
-    attr-dict-with-keyword $body
+    (`evaluates` `every` $every^)? attr-dict-with-keyword $body
   }];
   let hasRegionVerifier = 1;
 }

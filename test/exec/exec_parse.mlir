@@ -1,8 +1,8 @@
 // RUN: cleave-opt %s | cleave-opt | FileCheck %s
 // RUN: cleave-opt --mlir-print-op-generic %s | cleave-opt | FileCheck %s
 
-// CHECK: exec.set "toy" by "cleave" needs ["avx2", "fma"] starts @wide {
-exec.set "toy" by "cleave" needs ["avx2", "fma"] starts @wide {
+// CHECK: exec.set "toy" by "cleave" needs ["avx2", "fma"] starts @wide evaluates every 50 {
+exec.set "toy" by "cleave" needs ["avx2", "fma"] starts @wide evaluates every 50 {
   // CHECK-NEXT: exec.kernels ["mix", "k 2"]
   exec.kernels ["mix", "k 2"]
   // CHECK-NEXT: %leaf.layer.w = exec.leaf "layer/w" : f32[layer = 3, in = 4, out = 7] init normal(0.000000e+00, 2.000000e-02)
@@ -27,8 +27,8 @@ exec.set "toy" by "cleave" needs ["avx2", "fma"] starts @wide {
     %odd = exec.extent "a b" = 4
     // CHECK-NEXT: %at.dot_over_in = exec.site "dot over in" in "layer/mlp" at "toy.clv":12 because "it \22is\22"
     %dot = exec.site "dot over in" in "layer/mlp" at "toy.clv":12 because "it \"is\""
-    // CHECK-NEXT: %at.copy = exec.site "copy"
-    %copy = exec.site "copy"
+    // CHECK-NEXT: %at.copy_all = exec.site "copy * all"
+    %copy = exec.site "copy * all"
     // CHECK-NEXT: exec.program @train arena 192 {
     exec.program @train arena 192 {
       // CHECK-NEXT: %input.ids = exec.input "ids" tokens shift 1 below 65 : i32[batch = 5, seq = 6]
@@ -53,11 +53,11 @@ exec.set "toy" by "cleave" needs ["avx2", "fma"] starts @wide {
       exec.loop %i from 0 count 3 reverse {
         // CHECK-NEXT: exec.contract %[[X]], %layer.w[%i] -> %[[H]] with [%in_0(0, 0, _), %out(_, 1, 0)] at %at.dot_over_in
         exec.contract %x, %w[%i] -> %h with [%split(0, 0, _), %out(_, 1, 0)] at %dot
-        // CHECK-NEXT: %c7 = exec.start 7 all_reduce %[[H]] -> %[[H]] among [0, 1], max over [0] at %at.copy
+        // CHECK-NEXT: %c7 = exec.start 7 all_reduce %[[H]] -> %[[H]] among [0, 1], max over [0] at %at.copy_all
         %c = exec.start 7 all_reduce %h -> %h among [0, 1], max over [0] at %copy
         // CHECK-NEXT: exec.loop %i_1 from 1 count 2 {
         exec.loop %j from 1 count 2 {
-          // CHECK-NEXT: exec.kernel @mix(%layer.w[%i], %layer.w[%i_1], %[[MASK]]) with [size %out, begin %in_0, %i, %i_1, -5] at %at.copy
+          // CHECK-NEXT: exec.kernel @mix(%layer.w[%i], %layer.w[%i_1], %[[MASK]]) with [size %out, begin %in_0, %i, %i_1, -5] at %at.copy_all
           exec.kernel @mix(%w[%i], %w[%j], %mask) with [size %out, begin %split, %i, %j, -5] at %copy
         }
         // CHECK: exec.wait %c7
@@ -69,7 +69,7 @@ exec.set "toy" by "cleave" needs ["avx2", "fma"] starts @wide {
       exec.wait %d
       // CHECK-NEXT: exec.kernel @"k 2"() with []
       exec.kernel @"k 2"() with []
-      // CHECK-NEXT: exec.move %[[X]] -> %[[X]] by [-1] at %at.copy
+      // CHECK-NEXT: exec.move %[[X]] -> %[[X]] by [-1] at %at.copy_all
       exec.move %x -> %x by [-1] at %copy
       // CHECK-NEXT: exec.output loss "loss" = %[[LOSS]] : []
       exec.output loss "loss" = %loss : []

@@ -18,6 +18,9 @@ namespace cleave::tools {
 int checkCommand(const Options &options) {
   Frontend frontend(options);
   if (frontend.load()) {
+    if (options.plan.empty()) {
+      frontend.addOtherPlans();
+    }
     CompileOptions compileOptions;
     compileOptions.emit = false;
     compile(frontend, compileOptions);

@@ -14,6 +14,7 @@
 #include "compiler/partition/Partition.h"
 #include "lang/plan/Elaborate.h"
 #include "lang/plan/Expect.h"
+#include "runtime/format/PlanFile.h"
 #include "tools/cleave/Facts.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -251,6 +252,7 @@ void Compiler::describeShared() {
   result.set.model = model.name;
   result.set.producer = "cleave " CLEAVE_VERSION;
   result.set.start = static_cast<uint32_t>(frontend.start);
+  result.set.eval_every = frontend.evalEvery;
   for (const format::LeafT &leaf : leaves) {
     result.set.leaves.push_back(std::make_unique<format::LeafT>(leaf));
   }
@@ -283,6 +285,11 @@ bool Compiler::passThroughExec() {
   llvm::Expected<format::PlanSetT> set = fromExec(**module);
   if (!set) {
     internal(llvm::toString(set.takeError()));
+    return false;
+  }
+  if (format::encodePlanFile(*set, {}) !=
+      format::encodePlanFile(result.set, {})) {
+    internal("the exec dialect does not say all that the plan file says");
     return false;
   }
   result.set = std::move(*set);

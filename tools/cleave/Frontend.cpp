@@ -8,6 +8,7 @@
 #include "tools/cleave/Frontend.h"
 
 #include "lang/parse/Parser.h"
+#include "lang/sema/Evaluate.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -185,9 +186,9 @@ bool Frontend::findRun() {
         .help("declare `model NAME(…) { … }`, or `use` a file that does");
     return false;
   }
-  entries.push_back({"train", {}, nullptr});
-  entries.push_back({"eval", {}, nullptr});
-  entries.push_back({"forward", {}, nullptr});
+  entries.push_back({"train", {}});
+  entries.push_back({"eval", {}});
+  entries.push_back({"forward", {}});
   findPlansOfFile();
   return true;
 }
@@ -231,9 +232,35 @@ static const char *spelling(ast::StmtKind kind) {
   }
 }
 
+/// `eval with … every 50`.
+bool Frontend::readEvery(const ast::EntryStmt &entry) {
+  if (!entry.every) {
+    return true;
+  }
+  if (entry.which == ast::EntryStmt::Forward) {
+    diags
+        .error(Diag::BadStatement, entry.every->range,
+               "`forward` runs when it is asked for, not every few steps")
+        .help("leave `every` out; `eval` may have it");
+    return false;
+  }
+  std::optional<int64_t> steps =
+      sema::evaluateInteger(*entry.every, {}, diags, "the steps after `every`");
+  if (!steps) {
+    return false;
+  }
+  if (*steps < 1 || *steps > INT32_MAX) {
+    diags.error(Diag::WrongKind, entry.every->range,
+                "an evaluation every " + std::to_string(*steps) + " steps");
+    return false;
+  }
+  evalEvery = static_cast<uint32_t>(*steps);
+  return true;
+}
+
 bool Frontend::findPlansOfRun() {
   const ast::StartStmt *startStmt = nullptr;
-  EntryRequest eval{"eval", {}, nullptr}, forward{"forward", {}, nullptr};
+  EntryRequest eval{"eval", {}}, forward{"forward", {}};
   bool good = true;
   if (run->reproducible) {
     diags
@@ -267,7 +294,7 @@ bool Frontend::findPlansOfRun() {
         request.overrides.push_back(
             {option.name.text, option.value.get(), option.name.range});
       }
-      request.every = entry->every.get();
+      good &= readEvery(*entry);
     } else {
       diags
           .error(Diag::LaterStatement, stmt->range,
@@ -277,7 +304,7 @@ bool Frontend::findPlansOfRun() {
       good = false;
     }
   }
-  entries = {{"train", {}, nullptr}, eval, forward};
+  entries = {{"train", {}}, eval, forward};
   if (!good) {
     return false;
   }
@@ -313,7 +340,11 @@ void Frontend::findPlansOfFile() {
     if (!plan || plan->model.text != modelName) {
       continue;
     }
-    bool defaults = true;
+    // Of a plan that is there under its own or another name, no more.
+    bool defaults =
+        std::none_of(plans.begin(), plans.end(), [&](const PlanRequest &known) {
+          return known.decl == plan;
+        });
     for (const ast::Param &param : plan->params) {
       defaults &= param.defaultValue != nullptr;
     }

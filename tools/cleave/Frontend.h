@@ -36,7 +36,6 @@ struct PlanRequest {
 struct EntryRequest {
   std::string name;
   std::vector<sema::Override> overrides; ///< beside those of the model
-  const ast::Expr *every = nullptr;      ///< of eval
 };
 
 struct Frontend {
@@ -44,6 +43,8 @@ struct Frontend {
 
   /// Loads, and finds the set; false after errors were reported.
   bool load();
+  /// Adds the file's plans that its run leaves out: `check` looks at them too.
+  void addOtherPlans() { findPlansOfFile(); }
   /// The model with the overrides of the command line and `extra`.
   std::unique_ptr<sema::Model>
   elaborate(const std::vector<sema::Override> &extra = {});
@@ -63,6 +64,7 @@ struct Frontend {
   std::map<std::string, sema::Value> planDefines;
   std::vector<PlanRequest> plans;
   std::vector<EntryRequest> entries; ///< train first
+  uint32_t evalEvery = 0;            ///< steps between evaluations; 0: not said
   size_t start = 0;                  ///< the plan a run begins with
 
 private:
@@ -70,6 +72,7 @@ private:
   bool sortDefines();
   bool findRun();
   bool findPlansOfRun();
+  bool readEvery(const ast::EntryStmt &entry);
   void findPlansOfFile();
   bool keepOnePlan();
 };

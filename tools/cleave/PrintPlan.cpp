@@ -39,6 +39,9 @@ void printSet(const PlanSetT &set, std::ostream &out) {
         << ": " << nameOf(leaf->type) << shapeOf(leaf->dims, leaf->sizes)
         << "\n";
   }
+  if (set.eval_every > 0) {
+    out << "\nevaluates every " << set.eval_every << " steps\n";
+  }
   for (size_t i = 0; i < set.plans.size(); ++i) {
     const PlanT &plan = *set.plans[i];
     layout::Mesh mesh = toLayout(*plan.mesh);

@@ -150,9 +150,6 @@ Status Trainer::prepare() {
 
 /// The mean loss of up to eight batches of held-out text.
 Status Trainer::evaluate() {
-  if (!heldOut) {
-    return Status();
-  }
   uint64_t size = static_cast<uint64_t>(heldOut->size());
   uint64_t count =
       std::max<uint64_t>(1, std::min<uint64_t>(8, heldOut->samples() / size));
@@ -250,6 +247,8 @@ Status Trainer::train() {
   auto shown = begin;
   // Plain output gets about twenty lines, a terminal ten a second.
   int64_t stride = std::max<int64_t>(1, options.steps / 20);
+  int64_t said = session->set().eval_every;
+  int64_t evaluateEvery = said > 0 ? said : 5 * stride;
   while (done < options.steps) {
     if (stopRequested()) {
       stopped = true;
@@ -264,7 +263,10 @@ Status Trainer::train() {
           "smaller rate, or clipping, may help)");
     }
     bool due = done % stride == 0 || done == options.steps;
-    if (due && (done % (5 * stride) == 0 || done == options.steps)) {
+    int64_t at = static_cast<int64_t>(session->state().step);
+    bool evaluates =
+        heldOut && (at % evaluateEvery == 0 || done == options.steps);
+    if (evaluates) {
       CLEAVE_TRY(evaluate());
     }
     if (metrics) {
@@ -277,7 +279,7 @@ Status Trainer::train() {
       if (norm) {
         record.push_back({"gradient_norm", static_cast<double>(*norm)});
       }
-      if (heldOutLoss && due) {
+      if (evaluates) {
         record.push_back({"held_out", *heldOutLoss});
       }
       // A full disk ends the run as ^C does: what was learned is saved.

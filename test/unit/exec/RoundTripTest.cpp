@@ -73,6 +73,7 @@ TEST_F(RoundTrip, EveryInstruction) {
 TEST_F(RoundTrip, WhatTheHandBuiltPlanLeavesOut) {
   PlanSetT set = test::makeSet({{"one", 2, 4}, {"two", 1, 1}});
   set.start = 1;
+  set.eval_every = std::numeric_limits<uint32_t>::max();
   set.target_features = {"avx2", "avx512f"};
   set.leaves[0]->init->a = -0.0;
   set.leaves[0]->init->b = 0.1;
