@@ -233,8 +233,8 @@ struct ProgramRecord { ///< of one entry under one plan
   std::string entry;   ///< train, eval, forward
   std::vector<CollectiveRecord> collectives;
   std::vector<LeafRecord> leaves;
-  /// Bytes of the busiest device; -1 where the plan was not built that far.
-  int64_t peakActivations = -1;
+  /// Bytes of each device's arena: activations, gradients on their way and
+  /// temporaries, at their peak. -1 where buffers were not planned.
   int64_t arena = -1;
 };
 

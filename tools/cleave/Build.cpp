@@ -97,7 +97,7 @@ int explainCommand(const Options &options) {
     return frontend.finish();
   }
   CompileOptions compileOptions;
-  compileOptions.emit = options.probe;
+  compileOptions.objectCode = false;
   std::optional<Compilation> result = compile(frontend, compileOptions);
   if (result && !frontend.diags.hasErrors()) {
     if (options.json) {

@@ -148,8 +148,6 @@ int runCommandLine(int argc, char **argv) {
   explain.source("a source file (.clv), or a code such as CLV0207");
   explain.instance();
   explain.app.add_flag("--json", options.json, "as JSON");
-  explain.app.add_flag("--memory", options.probe,
-                       "also plan buffers, for the exact peak (slower)");
   explain.diagnostics();
 
   Adder verify = add("verify",

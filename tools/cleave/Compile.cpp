@@ -321,7 +321,7 @@ std::optional<Compilation> Compiler::run() {
   if (!good) {
     return std::nullopt;
   }
-  if (result.stopped || !options.emit) {
+  if (result.stopped || !options.emit || !options.objectCode) {
     return std::move(result);
   }
   if (endPhase("kernels", "", library->getModule())) {

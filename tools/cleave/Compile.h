@@ -37,6 +37,7 @@ struct CompileOptions {
   bool probe = false;     ///< gradients as outputs of `train`
   bool trainOnly = false; ///< no other entry
   bool emit = true;       ///< step 4
+  bool objectCode = true; ///< its last part: kernels as a shared object
   std::string stopAfter;  ///< a phase: print the programs there and stop
   bool dump = false;      ///< print them after every phase, on stderr
 };

@@ -176,10 +176,8 @@ static void printMemory(const PlanReport &report, const ProgramRecord &program,
     state += role == Role::Gradients ? 0 : bytes;
   }
   if (program.arena >= 0) {
-    line("arena", program.arena);
-    if (program.peakActivations >= 0) {
-      line("  of it activations", program.peakActivations);
-    }
+    // Activations, gradients on their way and temporaries, packed by lifetime.
+    line("activations (arena)", program.arena);
     line("peak", state + program.arena);
   }
 }
@@ -300,7 +298,8 @@ void explainJson(const std::vector<PlanReport> &reports, std::ostream &out) {
       entry["bytes_total"] = total;
       if (program.arena >= 0) {
         entry["arena"] = program.arena;
-        entry["peak_activations"] = program.peakActivations;
+        entry["peak"] = program.arena + leafBytes(report, Role::Params) +
+                        leafBytes(report, Role::Optimizer);
       }
       entry["leaves"] = nlohmann::json::array();
       for (const LeafRecord &leaf : program.leaves) {
