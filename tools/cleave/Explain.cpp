@@ -264,6 +264,7 @@ void explainJson(const std::vector<PlanReport> &reports, std::ostream &out) {
     nlohmann::json plan = {{"plan", report.plan.name},
                            {"model", report.model},
                            {"devices", mesh.devices()}};
+    plan["mesh"] = nlohmann::json::array();
     for (const Atom &atom : mesh.atoms) {
       plan["mesh"].push_back({{"name", atom.name}, {"size", atom.size}});
     }
