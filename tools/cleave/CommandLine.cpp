@@ -106,9 +106,11 @@ int runCommandLine(int argc, char **argv) {
                "cleave"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "cleave " CLEAVE_VERSION);
-  app.footer("Exit codes: 0 done, 1 the program or its input is wrong, 2 the "
-             "command line is wrong, 3 a device was lost.\n"
-             "`cleave COMMAND --help` says more.");
+  app.footer(
+      "Exit codes: 0 done, 1 the program or its input is wrong, 2 the "
+      "command line is wrong, 3 a device was lost, 130 stopped by ^C (after "
+      "saving).\n"
+      "`cleave COMMAND --help` says more.");
   app.failure_message(CLI::FailureMessage::simple);
   int (*command)(const Options &) = nullptr;
 

@@ -19,7 +19,8 @@ enum ExitCode : int {
   Done = 0,
   WrongInput = 1,   ///< the program, or a file it reads
   WrongCommand = 2, ///< the command line
-  Lost = 3          ///< a peer or a device
+  Lost = 3,         ///< a peer or a device
+  Interrupted = 130 ///< by ^C, as shells give it; what was learned is saved
 };
 
 /// The options of all commands; each reads those it has.

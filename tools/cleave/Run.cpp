@@ -23,9 +23,6 @@ namespace cleave::tools {
 
 namespace {
 
-/// The exit code of a run that ^C ended, as shells give it.
-constexpr int interrupted = 130;
-
 class Trainer {
 public:
   explicit Trainer(const Options &options) : options(options) {}
@@ -348,7 +345,7 @@ int runCommand(const Options &options) {
   if (!trainer.whatFailed()) {
     return fail(trainer.whatFailed());
   }
-  return trainer.wasStopped() ? interrupted : Done;
+  return trainer.wasStopped() ? Interrupted : Done;
 }
 
 } // namespace cleave::tools
