@@ -4,11 +4,11 @@ import sys
 
 import lit.formats
 
-config.name = "cleave"
+config.name = "cleave/" + config.folder
 config.test_format = lit.formats.ShTest(execute_external=True)
 config.suffixes = [".clv", ".mlir", ".test"]
 config.excludes = ["Inputs", "unit"]
-config.test_source_root = os.path.join(config.source_root, "test")
+config.test_source_root = os.path.join(config.source_root, "test", config.folder)
 config.environment["PATH"] = os.pathsep.join(
     [config.cleave_bin, "/usr/lib/llvm-19/bin", config.environment.get("PATH", "")]
 )

@@ -64,6 +64,15 @@ Val BuiltinCall::size() {
 }
 
 Val BuiltinCall::rename() {
+  // A product has the sizes of its factors: 12 x 8 is not 16 x 6.
+  auto sizesOf = [&](const Strings &leaves) {
+    std::string text = leaves.size() > 1 ? "factors " : "size ";
+    for (const std::string &leaf : leaves) {
+      text += (&leaf == &leaves.front() ? "" : " x ") +
+              std::to_string(e.dims.size(leaf));
+    }
+    return text;
+  };
   if (args.positional.size() != 1 || args.named.empty()) {
     e.diags
         .error(Diag::BadArguments, range,
@@ -87,9 +96,8 @@ Val BuiltinCall::rename() {
     if (!fits) {
       e.diags
           .error(Diag::DimMismatch, arg->range,
-                 quoted(from) + " has size " +
-                     std::to_string(e.dims.size(from)) + " and " + quoted(to) +
-                     " has size " + std::to_string(e.dims.size(to)))
+                 quoted(from) + " has " + sizesOf(before) + " and " +
+                     quoted(to) + " has " + sizesOf(after))
           .note(e.dims.rangeOf(from), quoted(from) + " is declared here")
           .note(e.dims.rangeOf(to), quoted(to) + " is declared here")
           .help("a rename keeps sizes (of a product: of each factor)");

@@ -142,6 +142,13 @@ void Elaborator::runInput(const InputStmt &stmt) {
     if (type && type->element != Element::I32) {
       diags.error(Diag::BadSource, stmt.type.range, "tokens are `i32`");
     }
+    if (type && type->sumDim.empty() && type->parts[0].second.size() != 2) {
+      diags
+          .error(Diag::BadSource, stmt.type.range,
+                 "tokens have two dims, not " +
+                     std::to_string(type->parts[0].second.size()))
+          .help("sample first, then position in it: `i32[batch, seq]`");
+    }
   }
   for (const Name &name : stmt.names) {
     if (!type || !type->sumDim.empty()) {

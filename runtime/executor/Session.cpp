@@ -74,6 +74,8 @@ struct Session::Implementation {
   int find(const std::string &program) const;
   Result<int> findOutput(const std::string &program, OutputKind kind,
                          const std::string &name) const;
+  transport::Pieces piecesOf(size_t program,
+                             const format::OutputT &output) const;
   Status feed(const format::ProgramT &program, std::span<const Feed> feeds,
               std::vector<int32_t> &scalars);
   Status runProgram(size_t program, std::span<const Feed> feeds);
@@ -392,6 +394,41 @@ Status Session::train(std::span<const Feed> feeds) {
   return Status();
 }
 
+transport::Pieces
+Session::Implementation::piecesOf(size_t program,
+                                  const format::OutputT &output) const {
+  const format::ValueT &value = *plan().programs[program]->values[output.value];
+  transport::Pieces pieces{value.type, output.sizes, {}, {}};
+  for (size_t device = 0; device < seats.size(); ++device) {
+    pieces.boxes.push_back(
+        placement->boxOf(value, static_cast<int64_t>(device)));
+    pieces.memory.push_back(seats[device].values[program][output.value]);
+  }
+  return pieces;
+}
+
+Status Session::compareCopies(const std::string &name) {
+  Implementation &self = *implementation;
+  int index = self.find(name);
+  if (index < 0) {
+    return Status::error("the plan has no program `" + name + "`");
+  }
+  for (size_t leaf = 0; leaf < self.state->leaves(); ++leaf) {
+    CLEAVE_TRY(self.state->compareCopies(leaf));
+  }
+  for (const auto &output : plan().programs[index]->outputs) {
+    transport::Pieces pieces = self.piecesOf(index, *output);
+    std::vector<char> global(transport::wholeBox(output->sizes).elements() *
+                             format::elementSize(pieces.type));
+    Status status = transport::gather(pieces, global.data());
+    if (status) {
+      status = transport::compare(global.data(), pieces);
+    }
+    CLEAVE_TRY(status.in("output `" + output->name + "`"));
+  }
+  return Status();
+}
+
 Result<std::vector<float>> Session::output(const std::string &name,
                                            OutputKind kind,
                                            const std::string &output) {
@@ -404,17 +441,9 @@ Result<std::vector<float>> Session::output(const std::string &name,
   const format::ProgramT &program = *plan().programs[index];
   const format::OutputT &wanted = *program.outputs[*found];
   const format::ValueT &value = *program.values[wanted.value];
-  transport::Pieces pieces;
-  pieces.type = value.type;
-  pieces.sizes = wanted.sizes;
-  size_t elements = 1;
-  for (int64_t size : wanted.sizes) {
-    elements *= static_cast<size_t>(size);
-  }
-  for (int64_t device = 0; device < devices(); ++device) {
-    pieces.boxes.push_back(self.placement->boxOf(value, device));
-    pieces.memory.push_back(self.seats[device].values[index][wanted.value]);
-  }
+  transport::Pieces pieces = self.piecesOf(index, wanted);
+  size_t elements =
+      static_cast<size_t>(transport::wholeBox(wanted.sizes).elements());
   std::vector<char> bytes(elements * format::elementSize(value.type));
   CLEAVE_TRY(transport::gather(pieces, bytes.data())
                  .in("output `" + wanted.name + "`"));

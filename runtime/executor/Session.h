@@ -83,6 +83,10 @@ public:
                                     format::OutputKind kind,
                                     const std::string &name = "");
 
+  /// Fails where devices that hold the same element of the state, or of an
+  /// output of the program that ran last, differ in its bits.
+  Status compareCopies(const std::string &program);
+
   /// Makes a run in progress fail, from any thread.
   void cancel(const Status &reason);
 

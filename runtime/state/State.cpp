@@ -122,6 +122,13 @@ void State::scatter(size_t index, const void *global) {
   transport::scatter(global, pieces(index));
 }
 
+Status State::compareCopies(size_t index) const {
+  std::vector<char> global(bytesOf(leaf(index)));
+  gather(index, global.data());
+  return transport::compare(global.data(), pieces(index))
+      .in(nameOf(leaf(index)));
+}
+
 std::vector<float> State::get(size_t index) const {
   std::vector<char> bytes(bytesOf(leaf(index)));
   gather(index, bytes.data());

@@ -58,6 +58,8 @@ public:
   /// The global array, `bytesOf(leaf)` bytes.
   void gather(size_t leaf, void *global) const;
   void scatter(size_t leaf, const void *global);
+  /// Fails where two devices that hold an element differ in its bits.
+  Status compareCopies(size_t leaf) const;
   /// The same with element values as floats, whatever the type.
   std::vector<float> get(size_t leaf) const;
   Status set(size_t leaf, std::span<const float> global);

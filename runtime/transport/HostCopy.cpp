@@ -7,6 +7,10 @@
 
 #include "runtime/transport/HostCopy.h"
 
+#include "runtime/format/Convert.h"
+
+#include <cstring>
+
 namespace cleave::transport {
 
 Box wholeBox(const std::vector<int64_t> &sizes) {
@@ -68,6 +72,26 @@ void scatter(const void *global, const Pieces &pieces) {
               &tensors);
     }
   }
+}
+
+Status compare(const void *global, const Pieces &pieces) {
+  for (size_t i = 0; i < pieces.boxes.size(); ++i) {
+    const Box &box = pieces.boxes[i];
+    size_t bytes =
+        static_cast<size_t>(box.elements()) * format::elementSize(pieces.type);
+    if (bytes == 0) {
+      continue;
+    }
+    std::vector<char> wanted(bytes);
+    Tensors tensors{global, wanted.data()};
+    runTask(scatterTask(pieces.type, pieces.sizes, box), &tensors);
+    if (std::memcmp(wanted.data(), pieces.memory[i], bytes) != 0) {
+      return Status::error("device " + std::to_string(i) +
+                           " holds other bits than the first device that has "
+                           "these elements");
+    }
+  }
+  return Status();
 }
 
 } // namespace cleave::transport

@@ -27,6 +27,8 @@ Box wholeBox(const std::vector<int64_t> &sizes);
 Status gather(const Pieces &pieces, void *global);
 /// Every piece from the global array.
 void scatter(const void *global, const Pieces &pieces);
+/// Fails where a piece has other bits than the global array, and says which.
+Status compare(const void *global, const Pieces &pieces);
 /// One box from the global array; a task to be run with {global, piece}.
 TransferTask scatterTask(format::ElementType type,
                          const std::vector<int64_t> &sizes, const Box &box);

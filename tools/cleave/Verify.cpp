@@ -9,7 +9,8 @@
 // gathered gradients: Adam's first steps divide by tiny gradients, so that end
 // to end the comparison would measure noise.
 //
-// Of an element that several devices hold, the first copy is compared.
+// An element that several devices hold must have the same bits on each; then
+// the first copy is compared.
 //
 // The error of a leaf is max |a - b| over max(max |b|, 1e-3 * the largest
 // gradient of all leaves).
@@ -282,6 +283,7 @@ Status Verifier::runPlan(const std::string &plan) {
     feeds.push_back({input.name, tokens[i]});
   }
   CLEAVE_TRY(session.train(feeds));
+  CLEAVE_TRY(session.compareCopies("train"));
 
   Result<float> loss = session.scalar("train", format::OutputKind::Loss);
   if (!loss) {

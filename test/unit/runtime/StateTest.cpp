@@ -147,6 +147,30 @@ TEST(State, SetAndGet) {
   }
 }
 
+TEST(State, CopiesThatDriftAreFound) {
+  int compared = 0;
+  for (size_t plan = 0; plan < meshes().size(); ++plan) {
+    Fixture fixture(meshes(), plan);
+    State &state = *fixture.state;
+    state.initialise(4);
+    EXPECT_TRUE(state.compareCopies(0).ok());
+    int64_t devices = static_cast<int64_t>(fixture.devices.size());
+    for (int64_t a = 0; a < devices; ++a) {
+      for (int64_t b = a + 1; b < devices; ++b) {
+        if (state.box(a, 0).empty() || state.box(a, 0) != state.box(b, 0)) {
+          continue;
+        }
+        auto *bits = static_cast<uint32_t *>(state.pointer(b, 0));
+        *bits ^= 1; // the last digit of one element
+        EXPECT_FALSE(state.compareCopies(0).ok());
+        *bits ^= 1;
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 0);
+}
+
 TEST(State, ResidenceAndTypes) {
   format::PlanSetT set = makeSet({{"wide", 2, 2}});
   set.plans[0]->programs.clear();
