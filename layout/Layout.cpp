@@ -18,8 +18,16 @@ static int64_t ceilDiv(__int128 numerator, int64_t denominator) {
 
 int64_t Mesh::devices() const {
   int64_t product = 1;
-  for (const Atom &atom : atoms) {
-    product *= atom.size;
+  for (size_t i = 0; i + times < atoms.size(); ++i) {
+    product *= atoms[i].size;
+  }
+  return product;
+}
+
+int64_t Mesh::instants() const {
+  int64_t product = 1;
+  for (size_t i = atoms.size() - times; i < atoms.size(); ++i) {
+    product *= atoms[i].size;
   }
   return product;
 }
@@ -32,21 +40,30 @@ int64_t Mesh::sizeOf(const std::vector<AtomId> &ids) const {
   return product;
 }
 
-std::vector<int64_t> Mesh::coordinateOf(int64_t device) const {
+// Of a point the times are the major digits, and stand last in `atoms`.
+std::vector<int64_t> Mesh::coordinateOf(int64_t point) const {
   std::vector<int64_t> coordinate(atoms.size());
-  for (size_t i = atoms.size(); i-- > 0;) {
-    coordinate[i] = device % atoms[i].size;
-    device /= atoms[i].size;
-  }
+  auto read = [&](size_t begin, size_t end) {
+    for (size_t i = end; i-- > begin;) {
+      coordinate[i] = point % atoms[i].size;
+      point /= atoms[i].size;
+    }
+  };
+  read(0, atoms.size() - times);
+  read(atoms.size() - times, atoms.size());
   return coordinate;
 }
 
 int64_t Mesh::deviceAt(const std::vector<int64_t> &coordinate) const {
-  int64_t device = 0;
-  for (size_t i = 0; i < atoms.size(); ++i) {
-    device = device * atoms[i].size + coordinate[i];
-  }
-  return device;
+  int64_t point = 0;
+  auto write = [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      point = point * atoms[i].size + coordinate[i];
+    }
+  };
+  write(atoms.size() - times, atoms.size());
+  write(0, atoms.size() - times);
+  return point;
 }
 
 int64_t Mesh::rankAlong(int64_t device, const std::vector<AtomId> &ids) const {

@@ -31,6 +31,13 @@
 // (or max, or min) of what the coordinates hold. A value may *reside* on a part
 // of an atom only.
 //
+// The last atoms of a mesh may be *times*: a device runs through their
+// coordinates one after the other (microbatches), and holds at each *instant*
+// the piece that a device there would hold. A value that is partial over a time
+// is a sum that is added up as time goes on. A *point* is a device at an
+// instant; devices at the first instant have their own numbers, so that what no
+// time splits need not know of times.
+//
 // Limits. One coordinate holds one contiguous piece of each dim: dealt and
 // folded rounds are described (several pieces placed on one coordinate) but
 // `pieceOf` refuses them; callers check `isContiguous` first.
@@ -67,10 +74,19 @@ struct Axis {
 };
 
 struct Mesh {
-  std::vector<Atom> atoms; ///< major first; their product is the device count
+  std::vector<Atom> atoms; ///< major first
   std::vector<Axis> axes;  ///< named by the plan: mesh axes, factors, views
+  size_t times = 0;        ///< how many of the atoms, the last ones, are times
 
+  /// Product of the atoms that are not times.
   int64_t devices() const;
+  /// Product of those that are.
+  int64_t instants() const;
+  bool isTime(AtomId atom) const { return atom + times >= atoms.size(); }
+  /// A device at an instant: what the functions below take for a device.
+  int64_t pointAt(int64_t device, int64_t instant) const {
+    return instant * devices() + device;
+  }
   /// Product of the sizes of `atoms`.
   int64_t sizeOf(const std::vector<AtomId> &atoms) const;
   /// The coordinate of `device` along each atom.

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -134,6 +135,8 @@ struct Alternative {
   /// The same by reference: one is left out as a whole. Where empty, each
   /// optional atom stands alone.
   std::vector<std::vector<AtomId>> optionalRefs;
+  /// Explicit cuts of the dim, with `Split::cuts`' meaning; empty = by the rule.
+  std::vector<int64_t> cuts;
   std::string text; ///< `data * fsdp?`
 };
 
@@ -160,6 +163,24 @@ struct HardwareLevel {
   int64_t size = 1;
 };
 
+/// `micro batch into 8`: the dim is also cut over a time of the mesh, by a
+/// `shard … also` that stands last in `Plan::shards`.
+struct MicroStatement {
+  std::string dim;
+  AtomId atom = 0; ///< the time; its size is the number of microbatches
+  SourcePoint source;
+};
+
+/// `pipeline layer on pipe with one_f_one_b`: the repeated dim is cut over the
+/// stages, by a `shard` that stands in `Plan::shards`.
+struct PipelineStatement {
+  std::string dim;
+  std::vector<AtomId> atoms; ///< whose coordinates are the stages, major first
+  int64_t chunks = 1;        ///< pieces of the dim that a stage holds
+  std::string schedule;      ///< its name, for messages
+  SourcePoint source;
+};
+
 /// A plan, elaborated for one model.
 struct Plan {
   std::string name;
@@ -168,6 +189,9 @@ struct Plan {
   std::vector<DimInfo> dims;           ///< the model's
   std::vector<ShardStatement> shards;  ///< in source order, spliced
   std::vector<GatherStatement> gathers;
+  std::optional<MicroStatement> micro;
+  std::optional<PipelineStatement> pipeline;
+  std::vector<Selection> recomputed; ///< `recompute SEL`
   SourcePoint source;
 };
 

@@ -10,6 +10,7 @@
 #include "compiler/partition/Partition.h"
 #include "dialects/clv/Clv.h"
 #include "dialects/exec/Exec.h"
+#include "dialects/pipe/Pipe.h"
 #include "dialects/spmd/Spmd.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -18,7 +19,8 @@
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<cleave::clv::ClvDialect, cleave::spmd::SpmdDialect,
-                  cleave::exec::ExecDialect, mlir::func::FuncDialect>();
+                  cleave::exec::ExecDialect, cleave::pipe::PipeDialect,
+                  mlir::func::FuncDialect>();
   cleave::registerDifferentiatePasses();
   cleave::registerPartitionPasses();
   cleave::emit::registerEmitPasses();

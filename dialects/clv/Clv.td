@@ -42,6 +42,9 @@ def Clv_Dialect : Dialect {
   let extraClassDeclaration = [{
     /// The discardable attribute that holds an operation's `ScopeAttr`.
     static constexpr llvm::StringLiteral kScope = "clv.scope";
+    /// Of a repeat on local values: how its dim is cut (a #spmd.split). It then
+    /// runs over the device's piece, and its index is global.
+    static constexpr llvm::StringLiteral kSplit = "clv.split";
   }];
   let hasOperationAttrVerify = 1;
 }

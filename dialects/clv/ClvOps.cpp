@@ -448,7 +448,8 @@ static bool isSliceOf(Type slice, Type stack, StringRef dim, int64_t count) {
   auto small = cast<RankedTensorType>(slice);
   auto large = cast<RankedTensorType>(stack);
   SmallVector<StringRef> names = dimsOf(stack);
-  return !names.empty() && names[0] == dim && large.getDimSize(0) == count &&
+  return !names.empty() && names[0] == dim &&
+         (count < 0 || large.getDimSize(0) == count) &&
          small.getElementType() == large.getElementType() &&
          small.getShape() == large.getShape().drop_front() &&
          ArrayRef<StringRef>(dimsOf(slice)) ==
@@ -464,6 +465,8 @@ LogicalResult RepeatOp::verify() {
     return failure();
   }
   size_t carried = getCarried().size(), stacked = getStacked().size();
+  // Of a dim that is cut, stacks have the largest piece.
+  int64_t count = (*this)->hasAttr(ClvDialect::kSplit) ? -1 : getCount();
   if (static_cast<int64_t>(getCount()) < 1) {
     return emitOpError("must have a positive count");
   }
@@ -500,7 +503,7 @@ LogicalResult RepeatOp::verify() {
   }
   for (size_t i = 0; i < stacked; ++i) {
     if (!isSliceOf(getStackedArguments()[i].getType(),
-                   getStacked()[i].getType(), getDim(), getCount())) {
+                   getStacked()[i].getType(), getDim(), count)) {
       return emitOpError("stacked operand ")
              << i << " must be its argument's type with `" << getDim()
              << "` of size " << getCount() << " first";
@@ -508,7 +511,7 @@ LogicalResult RepeatOp::verify() {
   }
   for (size_t i = carried; i < getNumResults(); ++i) {
     if (!isSliceOf(yield.getValues()[i].getType(), getResult(i).getType(),
-                   getDim(), getCount())) {
+                   getDim(), count)) {
       return emitOpError("stacked result ")
              << i - carried << " must be the yielded type with `" << getDim()
              << "` of size " << getCount() << " first";

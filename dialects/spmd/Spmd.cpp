@@ -53,7 +53,8 @@ static void printNumbers(AsmPrinter &printer, ArrayRef<int64_t> numbers) {
 }
 
 //===----------------------------------------------------------------------===//
-// MeshAttr: `<[data = 2, tensor = 4], [#spmd.axis<"data" = [0]>]>`
+// MeshAttr: `<[data = 2, tensor = 4], [#spmd.axis<"data" = [0]>]>`; `times 1`
+// before the end says that the last atom is a time.
 //===----------------------------------------------------------------------===//
 
 Attribute MeshAttr::parse(AsmParser &parser, Type) {
@@ -75,11 +76,22 @@ Attribute MeshAttr::parse(AsmParser &parser, Type) {
   if (parser.parseLess() ||
       parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseAtom) ||
       parser.parseComma() ||
-      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseAxis) ||
-      parser.parseGreater()) {
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseAxis)) {
     return {};
   }
-  return get(parser.getContext(), names, sizes, axes);
+  unsigned times = 0;
+  if (succeeded(parser.parseOptionalKeyword("times")) &&
+      parser.parseInteger(times)) {
+    return {};
+  }
+  if (times > names.size()) {
+    parser.emitError(parser.getCurrentLocation(), "more times than atoms");
+    return {};
+  }
+  if (parser.parseGreater()) {
+    return {};
+  }
+  return get(parser.getContext(), names, sizes, axes, times);
 }
 
 void MeshAttr::print(AsmPrinter &printer) const {
@@ -92,7 +104,11 @@ void MeshAttr::print(AsmPrinter &printer) const {
   printer << "], [";
   llvm::interleaveComma(getAxes(), printer,
                         [&](AxisAttr axis) { printer << axis; });
-  printer << "]>";
+  printer << "]";
+  if (getTimes()) {
+    printer << " times " << getTimes();
+  }
+  printer << ">";
 }
 
 //===----------------------------------------------------------------------===//
@@ -293,7 +309,7 @@ MeshAttr spmd::toAttr(MLIRContext *context, const layout::Mesh &mesh) {
   for (const layout::Axis &axis : mesh.axes) {
     axes.push_back(AxisAttr::get(context, axis.name, wide(axis.atoms)));
   }
-  return MeshAttr::get(context, names, sizes, axes);
+  return MeshAttr::get(context, names, sizes, axes, mesh.times);
 }
 
 layout::Mesh spmd::fromAttr(MeshAttr attr) {
@@ -305,6 +321,7 @@ layout::Mesh spmd::fromAttr(MeshAttr attr) {
   for (AxisAttr axis : attr.getAxes()) {
     mesh.axes.push_back({axis.getLabel().str(), narrow(axis.getAtoms())});
   }
+  mesh.times = attr.getTimes();
   return mesh;
 }
 

@@ -46,7 +46,8 @@ def Spmd_MeshAttr : Spmd_Attr<"Mesh", "mesh"> {
   let summary = "The atoms and named axes of a mesh; see layout/Layout.h";
   let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$atomNames,
                         ArrayRefParameter<"int64_t">:$atomSizes,
-                        ArrayRefParameter<"::cleave::spmd::AxisAttr">:$axes);
+                        ArrayRefParameter<"::cleave::spmd::AxisAttr">:$axes,
+                        "unsigned":$times);
   let hasCustomAssemblyFormat = 1;
 }
 

@@ -17,6 +17,7 @@ layout::Mesh toLayout(const MeshT &mesh) {
   for (const auto &axis : mesh.axes) {
     result.axes.push_back({axis->name, axis->atoms});
   }
+  result.times = mesh.times;
   return result;
 }
 
@@ -49,6 +50,7 @@ MeshT fromLayout(const layout::Mesh &mesh) {
     copy->atoms = axis.atoms;
     result.axes.push_back(std::move(copy));
   }
+  result.times = static_cast<uint32_t>(mesh.times);
   return result;
 }
 
