@@ -23,6 +23,9 @@
 
 namespace cleave::emit {
 
+/// Of every value.
+inline constexpr int64_t arenaAlignment = 64;
+
 struct Interval {
   int64_t bytes = 0;
   int64_t begin = 0;  ///< first position

@@ -7,6 +7,8 @@
 
 #include "compiler/emit/Program.h"
 
+#include "dialects/pipe/Pipe.h"
+
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -14,8 +16,15 @@ using namespace cleave;
 using namespace cleave::emit;
 
 Value emit::rootOf(Value value) {
-  while (auto rename = value.getDefiningOp<clv::RenameOp>()) {
-    value = rename.getX();
+  while (Operation *op = value.getDefiningOp()) {
+    if (isa<clv::RenameOp, pipe::PendingOp>(op)) {
+      value = op->getOperand(0);
+    } else if (pipe::isFrame(op)) {
+      Operation *yield = op->getRegion(0).front().getTerminator();
+      value = yield->getOperand(cast<OpResult>(value).getResultNumber());
+    } else {
+      break;
+    }
   }
   return value;
 }
@@ -26,6 +35,8 @@ SmallVector<Value> emit::readsOf(const Action &action) {
     return action.kernel.inputs;
   case Action::Wait:
     return {action.start->op->getOperand(0)};
+  case Action::Frame: // what its body reads
+    return {};
   default:
     return SmallVector<Value>(action.op->getOperands());
   }
@@ -36,7 +47,9 @@ SmallVector<Value> emit::writesOf(const Action &action) {
   case Action::Kernel:
     return action.kernel.outputs;
   case Action::Wait:
-  case Action::Loop: // placed with the loop
+  case Action::Loop:  // placed with the loop
+  case Action::Micro: // and likewise
+  case Action::Frame: // the values of its body
     return {};
   default:
     return SmallVector<Value>(action.op->getResults());
@@ -93,8 +106,11 @@ llvm::Error ActionBuilder::fill(Action &action, const codegen::Step &step) {
     action.kind = Action::Contraction;
   } else if (isa<clv::SliceOp, clv::PadOp, spmd::LocalSliceOp>(op)) {
     action.kind = Action::Move;
-  } else if (isa<spmd::CollectiveInterface>(op)) {
+  } else if (isa<spmd::CollectiveInterface, pipe::ShareOp>(op)) {
     action.kind = Action::Start;
+  } else if (pipe::isFrame(op) || isa<pipe::MicroOp>(op)) {
+    action.kind = pipe::isFrame(op) ? Action::Frame : Action::Micro;
+    return build(op->getRegion(0).front(), action.body, &action);
   } else if (auto repeat = dyn_cast<clv::RepeatOp>(op)) {
     action.kind = Action::Loop;
     return build(*repeat.getBlock(), action.body, &action);
@@ -108,8 +124,9 @@ llvm::Error ActionBuilder::fill(Action &action, const codegen::Step &step) {
 llvm::Error ActionBuilder::build(Block &block, Actions &actions,
                                  Action *parent) {
   for (const codegen::Step &step : codegen::schedule(block)) {
-    if (step.op && isa<clv::RenameOp>(step.op)) {
-      continue; // the same memory
+    if (step.op &&
+        isa<clv::RenameOp, pipe::PendingOp, pipe::MessageOp>(step.op)) {
+      continue; // the same memory; messages are written with the streams
     }
     Operation *op = step.op ? step.op : step.members.back();
     auto action = std::make_unique<Action>(op->getLoc());
@@ -134,9 +151,9 @@ static void collectReads(const Action &action, llvm::DenseSet<Value> &reads) {
   for (const auto &inner : action.body) {
     collectReads(*inner, reads);
   }
-  if (action.kind == Action::Loop) {
-    for (Value value :
-         cast<clv::RepeatOp>(action.op).getYield()->getOperands()) {
+  if (action.hasBody()) {
+    Block &block = action.op->getRegion(0).front();
+    for (Value value : block.getTerminator()->getOperands()) {
       reads.insert(rootOf(value));
     }
   }
@@ -181,7 +198,7 @@ void ActionBuilder::number(Actions &actions) {
   for (auto &action : actions) {
     action->begin = next++;
     number(action->body);
-    action->end = action->kind == Action::Loop ? next++ : action->begin;
+    action->end = action->hasBody() ? next++ : action->begin;
   }
 }
 

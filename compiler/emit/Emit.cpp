@@ -10,6 +10,7 @@
 #include "compiler/emit/Order.h"
 #include "compiler/emit/Prepare.h"
 #include "compiler/emit/ProgramWriter.h"
+#include "dialects/pipe/Pipe.h"
 #include "runtime/format/Convert.h"
 
 using namespace mlir;
@@ -198,8 +199,17 @@ llvm::Error ProgramWriter::readResults() {
 llvm::DenseMap<int, layout::Layout> ProgramWriter::leafLayouts() {
   llvm::DenseMap<int, layout::Layout> layouts;
   for (BlockArgument argument : function.getArguments()) {
-    if (int leaf = leaves[argument.getArgNumber()]; leaf >= 0) {
-      layouts[leaf] = spmd::layoutOf(argument.getType());
+    int leaf = leaves[argument.getArgNumber()];
+    if (leaf < 0) {
+      continue;
+    }
+    layout::Layout &layout = layouts[leaf];
+    layout = spmd::layoutOf(argument.getType());
+    if (auto residence = function.getArgAttrOfType<DenseI64ArrayAttr>(
+            argument.getArgNumber(), pipe::PipeDialect::kResidence)) {
+      for (const auto &part : residencesOf(residence)) {
+        layout.residence.push_back({part->atom, part->begin, part->end});
+      }
     }
   }
   return layouts;
@@ -221,6 +231,10 @@ void ProgramWriter::writeOutputs() {
     table->value = value(result, placement.placeOf(result));
     table->dims = dimNames(result);
     table->sizes = sizesOf(result);
+    if (auto residence = function.getResultAttrOfType<DenseI64ArrayAttr>(
+            i, pipe::PipeDialect::kResidence)) {
+      table->residence = residencesOf(residence);
+    }
     program->outputs.push_back(std::move(table));
   }
 }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/emit/ProgramWriter.h"
+#include "dialects/pipe/Pipe.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -220,10 +221,111 @@ void ProgramWriter::writeLoop(const Action &action, Body &body) {
   table.first = 0;
   table.count = static_cast<int64_t>(repeat.getCount());
   table.reverse = repeat.getReverse();
+  if (auto split = repeat->getAttrOfType<spmd::SplitAttr>(
+          clv::ClvDialect::kSplit)) {
+    table.extent = tables.extent(
+        {repeat.getDimAttr(), static_cast<int64_t>(repeat.getCount()), split,
+         0});
+  }
   writeActions(action.body, table.body);
   if (auto found = placement.atEnd.find(&action);
       found != placement.atEnd.end()) {
     writeCopies(found->second, site, table.body);
+  }
+  push(body, std::move(table));
+}
+
+using Residences = std::vector<std::unique_ptr<format::ResidenceT>>;
+
+Residences emit::residencesOf(ArrayRef<int64_t> triples) {
+  Residences residences;
+  for (size_t i = 0; i + 2 < triples.size(); i += 3) {
+    auto residence = std::make_unique<format::ResidenceT>();
+    residence->atom = static_cast<uint32_t>(triples[i]);
+    residence->begin = triples[i + 1];
+    residence->end = triples[i + 2];
+    residences.push_back(std::move(residence));
+  }
+  return residences;
+}
+
+/// What stands in a frame, and the copies at its end.
+void ProgramWriter::writeFrame(const Action &action, Body &body) {
+  writeActions(action.body, body);
+  if (auto found = placement.atEnd.find(&action);
+      found != placement.atEnd.end()) {
+    writeCopies(found->second, siteOf(action, "copy"), body);
+  }
+}
+
+void ProgramWriter::writeOnly(const Action &action, Body &body) {
+  format::OnlyT table;
+  table.residence = residencesOf(cast<pipe::OnlyOp>(action.op).getResidence());
+  writeFrame(action, table.body);
+  push(body, std::move(table));
+}
+
+void ProgramWriter::writeShare(const Action &action, Body &body) {
+  auto share = cast<pipe::ShareOp>(action.op);
+  format::CollectiveT table;
+  table.id = collectives.size();
+  collectives[&action] = table.id;
+  table.kind = format::CollectiveKind::Broadcast;
+  table.group.assign(share.getPipe().begin(), share.getPipe().end());
+  table.holders = residencesOf(share.getResidence());
+  table.source = boxed(view(share.getSource()));
+  table.target = boxed(view(share.getResult()));
+  table.site = siteOf(action, "broadcast over stages",
+                      "stages that do not have it read it");
+  push(body, std::move(table));
+}
+
+void ProgramWriter::writeMicro(const Action &action, Body &body) {
+  auto micro = cast<pipe::MicroOp>(action.op);
+  if (auto found = placement.before.find(&action);
+      found != placement.before.end()) {
+    writeCopies(found->second, siteOf(action, "copy"), body);
+  }
+  format::PipelineT table;
+  table.pipe.assign(micro.getPipe().begin(), micro.getPipe().end());
+  table.micro.assign(micro.getMicro().begin(), micro.getMicro().end());
+  table.chunk.assign(micro.getChunk().begin(), micro.getChunk().end());
+  table.placement = static_cast<format::Placement>(micro.getPlacement());
+  uint32_t positions = 1;
+  for (const auto &frame : action.body) {
+    auto section = cast<pipe::SectionOp>(frame->op);
+    auto written = std::make_unique<format::SectionT>();
+    written->kind = static_cast<format::SectionKind>(section.getKind());
+    written->begin = section.getBegin();
+    written->end = section.getEnd();
+    positions = std::max<uint32_t>(positions, section.getEnd());
+    writeFrame(*frame, written->body);
+    table.sections.push_back(std::move(written));
+  }
+  for (unsigned group = 0; group < slotGroups; ++group) {
+    auto slots = std::make_unique<format::SlotGroupT>();
+    slots->bytes = placement.slotBytes[group];
+    slots->begin = group == 2 ? positions - 1 : 0;
+    slots->end = group == 0 ? 1 : positions;
+    table.groups.push_back(std::move(slots));
+  }
+  for (auto message : micro.getBlock()->getOps<pipe::MessageOp>()) {
+    auto written = std::make_unique<format::MessageT>();
+    written->source = boxed(view(message.getSource()));
+    written->target = boxed(view(message.getTarget()));
+    (message.getDirection() == pipe::Direction::Activation ? table.activations
+                                                           : table.gradients)
+        .push_back(std::move(written));
+  }
+  for (Attribute attr : micro.getStreams()) {
+    auto stream = std::make_unique<format::StreamT>();
+    ArrayRef<int32_t> numbers = cast<DenseI32ArrayAttr>(attr);
+    for (size_t i = 0; i + 2 < numbers.size(); i += 3) {
+      stream->steps.emplace_back(static_cast<format::StepKind>(numbers[i]),
+                                 static_cast<uint16_t>(numbers[i + 1]),
+                                 static_cast<uint32_t>(numbers[i + 2]));
+    }
+    table.streams.push_back(std::move(stream));
   }
   push(body, std::move(table));
 }
@@ -241,7 +343,11 @@ void ProgramWriter::writeActions(const Actions &actions, Body &body) {
       writeMove(*action, body);
       break;
     case Action::Start:
-      writeStart(*action, body);
+      if (isa<pipe::ShareOp>(action->op)) {
+        writeShare(*action, body);
+      } else {
+        writeStart(*action, body);
+      }
       break;
     case Action::Wait: {
       format::WaitT wait;
@@ -251,6 +357,12 @@ void ProgramWriter::writeActions(const Actions &actions, Body &body) {
     }
     case Action::Loop:
       writeLoop(*action, body);
+      break;
+    case Action::Frame:
+      writeOnly(*action, body);
+      break;
+    case Action::Micro:
+      writeMicro(*action, body);
       break;
     }
   }

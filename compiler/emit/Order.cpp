@@ -7,6 +7,7 @@
 
 #include "compiler/emit/Order.h"
 
+#include "dialects/pipe/Pipe.h"
 #include "dialects/spmd/Spmd.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 
@@ -42,6 +43,7 @@ private:
   void tieAll();
   void addMembers(Block &block);
   void tieRepeat(clv::RepeatOp repeat);
+  void tieFrame(Operation *op);
   void remember(Value value);
   std::optional<Names> known(Value value);
   std::optional<Names> preferred(Operation *op);
@@ -117,12 +119,34 @@ void Orderer::tieRepeat(clv::RepeatOp repeat) {
   }
 }
 
+/// What frames and microbatches give has the order of what it is.
+void Orderer::tieFrame(Operation *op) {
+  Operation *yield = op->getRegion(0).front().getTerminator();
+  for (auto [result, yielded] :
+       llvm::zip(op->getResults(), yield->getOperands())) {
+    tie(result, yielded);
+  }
+  if (auto micro = dyn_cast<pipe::MicroOp>(op)) {
+    for (auto [start, argument, result] :
+         llvm::zip(micro.getCarried(), micro.getBlock()->getArguments(),
+                   micro.getResults())) {
+      tie(start, argument);
+      tie(argument, result);
+    }
+  }
+}
+
 void Orderer::tieAll() {
   function.walk([&](Operation *op) {
     if (auto repeat = dyn_cast<clv::RepeatOp>(op)) {
       tieRepeat(repeat);
-    } else if (isa<clv::RenameOp, clv::SliceOp, clv::PadOp,
-                   spmd::CollectiveInterface, spmd::LocalSliceOp>(op)) {
+    } else if (pipe::isFrame(op) || isa<pipe::MicroOp>(op)) {
+      tieFrame(op);
+    } else if (auto message = dyn_cast<pipe::MessageOp>(op)) {
+      tie(message.getSource(), message.getTarget());
+    } else if (isa<clv::RenameOp, clv::SliceOp, clv::PadOp, pipe::PendingOp,
+                   pipe::ShareOp, spmd::CollectiveInterface,
+                   spmd::LocalSliceOp>(op)) {
       tie(op->getOperand(0), op->getResult(0));
     }
   });
@@ -296,7 +320,7 @@ void Orderer::run() {
       }
       return;
     }
-    if (op->getNumResults() != 1 ||
+    if (op->getNumRegions() > 0 || op->getNumResults() != 1 ||
         !isa<RankedTensorType>(op->getResult(0).getType())) {
       return;
     }

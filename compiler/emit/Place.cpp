@@ -9,6 +9,10 @@
 // decided: results of the function, then of each loop from the last to the
 // first, and inside each loop what it yields.
 //
+// Microbatches. What they add to is carried like what a loop carries. A value
+// that one section gives and another reads lives in a slot, of which a stage
+// has one for each microbatch that is under way.
+//
 // An all-reduce works in place where nobody else reads its source afterwards:
 // both values are then one.
 //
@@ -16,6 +20,7 @@
 
 #include "compiler/emit/Program.h"
 
+#include "dialects/pipe/Pipe.h"
 #include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
@@ -68,6 +73,11 @@ private:
   void findReads(const Actions &actions);
   void placeActions(const Actions &actions, int depth);
   void placeLoop(const Action &action, int depth);
+  void placeSlots(const Action &action);
+  void placeMicro(const Action &action, int depth);
+  template <typename Op>
+  void placeCarried(Op op, ValueRange arguments, ValueRange results,
+                    const Action &action, const Actions &actions);
   void placeStacked(const Action &action, int depth);
   void placeYields(const Action &action, int depth);
   int newBuffer(int64_t bytes);
@@ -102,7 +112,8 @@ void Placer::read(Value value, int64_t position, const Action *reader) {
     if (loop->op == owner) {
       break;
     }
-    position = loop->end;
+    // A frame is run once where it stands.
+    position = loop->kind == Action::Frame ? position : loop->end;
   }
   Reads &entry = reads[root];
   if (position > entry.last) {
@@ -116,6 +127,27 @@ void Placer::findReads(const Actions &actions) {
   for (const auto &action : actions) {
     for (Value value : writesOf(*action)) {
       makers.try_emplace(rootOf(value), action.get());
+    }
+    if (action->kind == Action::Micro) {
+      auto micro = cast<pipe::MicroOp>(action->op);
+      for (Value value : micro.getCarried()) {
+        read(value, action->begin, action.get());
+      }
+      findReads(action->body);
+      for (Value value : micro.getYield()->getOperands()) {
+        Reads &entry = reads[rootOf(value)];
+        entry = {action->end, entry.count + 1};
+      }
+      for (auto message : micro.getBlock()->getOps<pipe::MessageOp>()) {
+        for (Value value : message->getOperands()) {
+          read(value, action->end, action->body.front().get());
+        }
+      }
+      continue;
+    }
+    if (action->kind == Action::Frame) {
+      findReads(action->body);
+      continue;
     }
     if (action->kind != Action::Loop) {
       for (Value value : readsOf(*action)) {
@@ -196,12 +228,24 @@ int Placer::newBuffer(int64_t bytes) {
 
 int Placer::newBuffer(Value value) { return newBuffer(bytesOf(value)); }
 
+/// Whether an action stands in a list, or in frames there.
+static bool isIn(const Action *action, const Actions &block) {
+  while (action) {
+    if (llvm::any_of(block, [&](const auto &a) { return a.get() == action; })) {
+      return true;
+    }
+    action = action->parent && action->parent->kind == Action::Frame
+                 ? action->parent
+                 : nullptr;
+  }
+  return false;
+}
+
 /// Whether `value`, made in `block`, may be made in the memory of `old` (null:
 /// memory that nobody reads before).
 bool Placer::mayTake(Value value, Value old, const Actions &block) {
   const Action *maker = makers.lookup(value);
-  if (!maker || result.places.contains(value) ||
-      llvm::none_of(block, [&](const auto &a) { return a.get() == maker; })) {
+  if (!maker || result.places.contains(value) || !isIn(maker, block)) {
     return false;
   }
   if (!old) {
@@ -301,31 +345,109 @@ void Placer::placeResults(function_ref<int(unsigned)> resultLeafOf) {
   result.last = ordered(std::move(copies), finalPosition);
 }
 
+/// The values that sections give to others, or to other stages.
+void Placer::placeSlots(const Action &action) {
+  for (const auto &frame : action.body) {
+    auto section = cast<pipe::SectionOp>(frame->op);
+    for (Value given : section.getResults()) {
+      unsigned group = section.getEnd() - section.getBegin() > 1 ? 1
+                       : section.getBegin() == 0                 ? 0
+                                                                 : 2;
+      bool crosses = false;
+      for (Operation *user : given.getUsers()) {
+        if (isa<pipe::MessageOp>(user)) {
+          crosses = true;
+          group = 1;
+        } else if (auto other = user->getParentOfType<pipe::SectionOp>()) {
+          crosses |= other != section;
+          group = other.getEnd() - other.getBegin() > 1 ? 1 : group;
+        }
+      }
+      Value root = rootOf(given);
+      if (!crosses || result.places.contains(root)) {
+        continue;
+      }
+      int buffer = newBuffer(root);
+      result.buffers[buffer].storage = format::Storage::Slot;
+      result.buffers[buffer].index = group;
+      result.buffers[buffer].offset = result.slotBytes[group];
+      result.slotBytes[group] +=
+          llvm::alignTo(result.buffers[buffer].bytes, arenaAlignment);
+      result.places[root] = {buffer, -1, {}};
+    }
+  }
+}
+
+/// Sums over microbatches: as a loop carries values, with a copy at the end of
+/// the section where one could not be made in place.
+void Placer::placeMicro(const Action &action, int depth) {
+  auto micro = cast<pipe::MicroOp>(action.op);
+  for (auto [start, argument, last, value] : llvm::zip(
+           micro.getCarried(), micro.getBlock()->getArguments(),
+           micro.getResults(), micro.getYield()->getOperands())) {
+    Place place = result.places[last];
+    Value root = rootOf(value);
+    if (mayTake(root, argument, action.body)) {
+      result.places[root] = place;
+    }
+    Place source = placeOf(start);
+    if (source.buffer != place.buffer) {
+      result.before[&action].push_back({start, source, place});
+    }
+  }
+  placeSlots(action);
+  placeActions(action.body, depth);
+  for (auto [argument, value] : llvm::zip(micro.getBlock()->getArguments(),
+                                          micro.getYield()->getOperands())) {
+    Place source = placeOf(value), target = result.places[argument];
+    if (source.buffer != target.buffer) {
+      for (const auto &frame : action.body) {
+        if (frame->op == value.getDefiningOp()) {
+          result.atEnd[frame.get()].push_back({value, source, target});
+          result.buffers[source.buffer].cover(frame->end);
+        }
+      }
+    }
+  }
+}
+
+/// A carried value has one place: start, argument and result.
+template <typename Op>
+void Placer::placeCarried(Op op, ValueRange arguments, ValueRange results,
+                          const Action &action, const Actions &actions) {
+  for (auto [start, argument, last] :
+       llvm::zip(op.getCarried(), arguments, results)) {
+    Place place = result.places.lookup(last);
+    if (!place) {
+      place = {newBuffer(last), -1, {}};
+    }
+    result.places[last] = place;
+    result.places[argument] = place;
+    result.buffers[place.buffer].cover(action.begin);
+    result.buffers[place.buffer].cover(action.end);
+    // The first value is made there if only the loop takes it.
+    Value root = rootOf(start);
+    Reads entry = reads.lookup(root);
+    if (entry.last == action.begin && entry.count == 1 &&
+        mayTake(root, {}, actions)) {
+      result.places[root] = place;
+    }
+  }
+}
+
 void Placer::placeActions(const Actions &actions, int depth) {
   for (const auto &action : llvm::reverse(actions)) {
+    if (auto micro = dyn_cast_or_null<pipe::MicroOp>(action->op);
+        micro && action->kind == Action::Micro) {
+      placeCarried(micro, micro.getBlock()->getArguments(), micro.getResults(),
+                   *action, actions);
+    }
     if (action->kind != Action::Loop) {
       continue;
     }
     auto repeat = cast<clv::RepeatOp>(action->op);
-    for (auto [start, argument, last] :
-         llvm::zip(repeat.getCarried(), repeat.getCarriedArguments(),
-                   repeat.getCarriedResults())) {
-      Place place = result.places.lookup(last);
-      if (!place) {
-        place = {newBuffer(last), -1, {}};
-      }
-      result.places[last] = place;
-      result.places[argument] = place;
-      result.buffers[place.buffer].cover(action->begin);
-      result.buffers[place.buffer].cover(action->end);
-      // The first value is made there if only the loop takes it.
-      Value root = rootOf(start);
-      Reads last_ = reads.lookup(root);
-      if (last_.last == action->begin && last_.count == 1 &&
-          mayTake(root, {}, actions)) {
-        result.places[root] = place;
-      }
-    }
+    placeCarried(repeat, repeat.getCarriedArguments(),
+                 repeat.getCarriedResults(), *action, actions);
     for (Value stacked : repeat.getStackedResults()) {
       if (!result.places.contains(stacked)) {
         result.places[stacked] = {newBuffer(stacked), -1, {}};
@@ -351,6 +473,10 @@ void Placer::placeActions(const Actions &actions, int depth) {
     }
     if (action->kind == Action::Loop) {
       placeLoop(*action, depth);
+    } else if (action->kind == Action::Micro) {
+      placeMicro(*action, depth);
+    } else if (action->kind == Action::Frame) {
+      placeActions(action->body, depth);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include "compiler/emit/Prepare.h"
 
 #include "compiler/codegen/Group.h"
+#include "dialects/pipe/Pipe.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include <limits>
@@ -80,7 +81,7 @@ static void eraseDead(Block &block) {
     operations.push_back(&op);
   }
   for (Operation *op : llvm::reverse(operations)) {
-    if (op->use_empty()) {
+    if (op->use_empty() && !isa<pipe::MessageOp>(op)) {
       op->erase();
       continue;
     }

@@ -23,25 +23,37 @@ using Actions = std::vector<std::unique_ptr<Action>>;
 
 /// Values are *roots*: what renames lead back to.
 struct Action {
-  enum Kind : uint8_t { Kernel, Contraction, Move, Start, Wait, Loop };
+  enum Kind : uint8_t {
+    Kernel,
+    Contraction,
+    Move,
+    Start,
+    Wait,
+    Loop,
+    Frame, ///< of a section, or of what only some stages do: once where it is
+    Micro  ///< its body, sections, for each microbatch
+  };
   Kind kind = Kernel;
   mlir::Operation *op = nullptr; ///< null for kernels of groups
   codegen::Kernel kernel;
   mlir::Location loc;
   clv::ScopeAttr scope;
   Action *start = nullptr;  ///< of a wait
-  Actions body;             ///< of a loop
-  int64_t begin = 0;        ///< position; of a loop, before its body
-  int64_t end = 0;          ///< equal to begin, but for loops
-  Action *parent = nullptr; ///< the loop around it
+  Actions body;             ///< of a loop, a frame, a micro
+  int64_t begin = 0;        ///< position; of what has a body, before it
+  int64_t end = 0;          ///< equal to begin where there is no body
+  Action *parent = nullptr; ///< what has it in its body
+
+  bool hasBody() const { return kind >= Loop; }
 
   explicit Action(mlir::Location loc) : loc(loc) {}
 };
 
-/// A piece of memory: of the arena, a leaf or an input.
+/// A piece of memory: of the arena, a leaf, an input, or what a stage keeps for
+/// a microbatch.
 struct Buffer {
   format::Storage storage = format::Storage::Arena;
-  unsigned index = 0; ///< of a leaf or input
+  unsigned index = 0; ///< of a leaf, an input or a group of slots
   int64_t bytes = 0;
   int64_t begin = INT64_MAX, end = -1; ///< positions where it is alive
   int64_t offset = 0;
@@ -67,6 +79,9 @@ struct Copy {
   Place source, target;
 };
 
+/// What the first position keeps for a microbatch, all positions, the last.
+inline constexpr unsigned slotGroups = 3;
+
 /// Where everything of a function lies, and the copies that this needs.
 struct Placement {
   std::vector<Buffer> buffers;
@@ -76,11 +91,12 @@ struct Placement {
   llvm::DenseMap<const Action *, std::vector<Copy>> atEnd;  ///< of iterations
   std::vector<Copy> last; ///< at the end of the function
   int64_t arenaBytes = 0;
+  int64_t slotBytes[slotGroups] = {}; ///< for each microbatch
 
   Place placeOf(mlir::Value value) const;
 };
 
-/// The value whose memory `value` is.
+/// The value whose memory `value` is: behind renames, and inside frames.
 mlir::Value rootOf(mlir::Value value);
 
 /// The values that an action reads itself, its body not included.

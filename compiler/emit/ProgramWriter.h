@@ -17,6 +17,10 @@ namespace cleave::emit {
 /// The format's name of a value's element type.
 format::ElementType elementTypeOf(mlir::Value value);
 
+/// Triples of an atom, and begin and end of coordinates, as the format has it.
+std::vector<std::unique_ptr<format::ResidenceT>>
+residencesOf(llvm::ArrayRef<int64_t> triples);
+
 /// What all programs of a plan number together.
 class PlanTables {
 public:
@@ -77,6 +81,10 @@ private:
   void writeMove(const Action &action, Body &body);
   void writeStart(const Action &action, Body &body);
   void writeLoop(const Action &action, Body &body);
+  void writeOnly(const Action &action, Body &body);
+  void writeShare(const Action &action, Body &body);
+  void writeMicro(const Action &action, Body &body);
+  void writeFrame(const Action &action, Body &body);
   void writeCopies(const std::vector<Copy> &copies, uint32_t site, Body &body);
 };
 

@@ -49,6 +49,7 @@ public:
 
 private:
   mlir::LogicalResult runArguments();
+  void sliceInTime(mlir::BlockArgument argument, const Declared &declared);
   mlir::LogicalResult runBlock(mlir::Block &block);
   mlir::LogicalResult runOperation(mlir::Operation *op);
   mlir::LogicalResult runCompute(mlir::Operation *op);
@@ -68,6 +69,7 @@ private:
 
   mlir::LogicalResult enterRepeat(clv::RepeatOp op);
   bool isAccumulator(clv::RepeatOp op, unsigned carried);
+  bool staysPendingAsStack(mlir::Value yielded);
   mlir::LogicalResult enterCarried(clv::RepeatOp op, unsigned carried);
   mlir::LogicalResult startAccumulator(mlir::BlockArgument argument,
                                        mlir::Value added);
@@ -110,6 +112,7 @@ private:
   }
 
   mlir::func::FuncOp function;
+  bool hasFailed = false; ///< a move is impossible; reported
   Declarations &declarations;
   reshard::Cache &cache;
   const PartitionOptions &options;

@@ -39,6 +39,14 @@ void FunctionPartitioner::addRecord(Operation *op, const reshard::Move &step,
     }
     entry.iterations *= loop.getCount();
   }
+  // What is done for each microbatch.
+  bool isTimed = llvm::any_of(spmd::layoutOf(op->getResult(0).getType())
+                                  .usedAtoms(),
+                              [&](layout::AtomId a) { return mesh.isTime(a); });
+  if (isTimed || !entry.repeat.empty()) {
+    entry.iterations *= mesh.instants();
+    entry.perMicro = true;
+  }
   // A stack of values, one for each layer, counts its members.
   std::vector<layout::NamedDim> &dims = entry.value.dims;
   if (entry.repeat.empty() && !dims.empty() &&
@@ -91,7 +99,9 @@ Value FunctionPartitioner::emit(Value value, const reshard::Move &step,
     break;
   }
   clv::setScope(op, need.scope);
-  if (step.kind != reshard::Kind::LocalSlice) {
+  bool isInTime = llvm::any_of(
+      step.atoms, [&](layout::AtomId atom) { return mesh.isTime(atom); });
+  if (step.kind != reshard::Kind::LocalSlice && !isInTime) {
     addRecord(op, step, need, before, reason, avoid);
   }
   return op->getResult(0);
@@ -120,6 +130,14 @@ Value FunctionPartitioner::move(Value value, const Need &need) {
   builder.setInsertionPoint(before);
   const reshard::Path &path =
       cache.reshard(from, need.layout, subjectOf(value));
+  if (!path.isPossible) {
+    std::string time = mesh.atoms.back().name;
+    need.op->emitError("`" + need.operation + "` needs `" + need.info.path +
+                       "` of all microbatches at once, but `" + time +
+                       "` cuts it in time");
+    hasFailed = true;
+    return value;
+  }
   Notes atStart = notes.lookup(value);
   Value at = value;
   for (const reshard::Move &step : path.moves) {
@@ -139,6 +157,16 @@ Value FunctionPartitioner::move(Value value, const Need &need) {
   return at;
 }
 
+/// Whether a stack may be saved pending: where all that reads it is the
+/// gradient that it becomes (SinkGradients.h).
+bool FunctionPartitioner::staysPendingAsStack(Value yielded) {
+  OpOperand &use = *yielded.getUses().begin();
+  auto repeat = dyn_cast<RepeatOp>(use.getOwner()->getParentOp());
+  Value stack = repeat.getResult(use.getOperandNumber());
+  return yielded.hasOneUse() && stack.hasOneUse() &&
+         isa<clv::GradientOp>(*stack.getUsers().begin());
+}
+
 /// Whether the one reader of a pending sum may take it pending.
 bool FunctionPartitioner::staysPending(Value value) {
   llvm::SetVector<Operation *> readers;
@@ -155,6 +183,9 @@ bool FunctionPartitioner::staysPending(Value value) {
   if (isa<clv::YieldOp>(reader)) {
     auto repeat = cast<RepeatOp>(reader->getParentOp());
     unsigned index = value.getUses().begin()->getOperandNumber();
+    if (index >= repeat.getCarried().size()) {
+      return staysPendingAsStack(value);
+    }
     return value.hasOneUse() && index < repeat.getCarried().size() &&
            repeat.getCarriedArguments()[index].getType() == value.getType();
   }

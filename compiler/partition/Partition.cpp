@@ -55,6 +55,9 @@ LogicalResult FunctionPartitioner::runReturn(func::ReturnOp op) {
 }
 
 LogicalResult FunctionPartitioner::runOperation(Operation *op) {
+  if (hasFailed) {
+    return failure();
+  }
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case<clv::EdgeOp, clv::GradientOp>(
           [&](Operation *identity) { return runIdentity(identity); })
@@ -76,7 +79,35 @@ LogicalResult FunctionPartitioner::runBlock(Block &block) {
       return failure();
     }
   }
-  return success();
+  return failure(hasFailed);
+}
+
+/// An input is there for all instants; what reads it reads an instant's part.
+void FunctionPartitioner::sliceInTime(BlockArgument argument,
+                                      const Declared &declared) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(argument.getOwner());
+  Need need;
+  need.op = &argument.getOwner()->front();
+  need.operation = "input";
+  need.layout = declared.layout();
+  need.info = declared.info;
+  SmallVector<OpOperand *> uses;
+  for (OpOperand &use : argument.getUses()) {
+    uses.push_back(&use);
+  }
+  Value slice = move(argument, need);
+  for (OpOperand *use : uses) {
+    use->set(slice);
+  }
+}
+
+/// A layout without times.
+static Layout atRest(Layout layout, const layout::Mesh &mesh) {
+  for (layout::Split &split : layout.dims) {
+    std::erase_if(split.atoms, [&](layout::AtomId a) { return mesh.isTime(a); });
+  }
+  return layout;
 }
 
 LogicalResult FunctionPartitioner::runArguments() {
@@ -89,8 +120,14 @@ LogicalResult FunctionPartitioner::runArguments() {
     bool isLeaf = !clv::dimsOf(argument).empty() &&
                   (declared->info.role == layout::Role::Params ||
                    declared->info.role == layout::Role::Optimizer);
-    argument.setType(localOf(argument.getType(), declared->layout()));
+    bool isInput = declared->info.role == layout::Role::Inputs;
+    argument.setType(
+        localOf(argument.getType(), isInput ? atRest(declared->layout(), mesh)
+                                            : declared->layout()));
     note(argument, *declared);
+    if (isInput && !argument.use_empty()) {
+      sliceInTime(argument, *declared);
+    }
     if (!isLeaf) {
       continue;
     }

@@ -38,7 +38,8 @@ void FunctionPartitioner::hoistWeights(RepeatOp op, unsigned stacked) {
   need.operation = nameOf(op);
   need.source = pointOf(op->getLoc());
   need.layout = weight->layout();
-  need.layout.dims.insert(need.layout.dims.begin(), layout::Split());
+  need.layout.dims.insert(need.layout.dims.begin(),
+                          spmd::layoutOf(stack.getType()).dims.front());
   need.why = sentencesOf(*weight);
   need.why.insert(need.why.begin(), "");
   need.info = weight->info;
@@ -131,6 +132,16 @@ LogicalResult FunctionPartitioner::enterCarried(RepeatOp op, unsigned i) {
   return success();
 }
 
+/// A repeat over a dim that is cut over stages: each runs its own piece.
+static void setSplit(RepeatOp op, const layout::Split &split) {
+  op->setAttr(clv::ClvDialect::kSplit, spmd::toAttr(op.getContext(), split));
+}
+
+static layout::Split splitOf(RepeatOp op) {
+  auto attr = op->getAttrOfType<spmd::SplitAttr>(clv::ClvDialect::kSplit);
+  return attr ? spmd::fromAttr(attr) : layout::Split();
+}
+
 LogicalResult FunctionPartitioner::enterRepeat(RepeatOp op) {
   for (unsigned i = 0; i < op.getCarried().size(); ++i) {
     if (isAccumulator(op, i)) {
@@ -143,7 +154,13 @@ LogicalResult FunctionPartitioner::enterRepeat(RepeatOp op) {
     hoistWeights(op, i);
     Value stack = op.getStacked()[i];
     Layout layout = spmd::layoutOf(stack.getType());
-    if (!layout.dims.front().isWhole()) {
+    layout::Split split = layout.dims.front();
+    bool isStages = declarations.plan.pipeline &&
+                    declarations.plan.pipeline->dim == op.getDim() &&
+                    split.atoms == declarations.plan.pipeline->atoms;
+    if (isStages) {
+      setSplit(op, split);
+    } else if (!split.isWhole()) {
       return op.emitError("the dim `")
              << op.getDim() << "` of `" << notes.lookup(stack).info.path
              << "` is split on `" << mesh.describe(layout.dims.front().atoms)
@@ -189,12 +206,13 @@ LogicalResult FunctionPartitioner::leaveRepeat(RepeatOp op) {
       continue;
     }
     Layout layout = spmd::layoutOf(value.getType());
-    assert(!layout.isPartial() && "a saved value was not reduced");
+    assert((!layout.isPartial() || staysPendingAsStack(value)) &&
+           "a saved value was not reduced");
     SmallVector<StringRef> dims = clv::dimsOf(value);
     SmallVector<int64_t> sizes = spmd::globalSizes(value.getType());
     dims.insert(dims.begin(), op.getDim());
     sizes.insert(sizes.begin(), op.getCount());
-    layout.dims.insert(layout.dims.begin(), layout::Split());
+    layout.dims.insert(layout.dims.begin(), splitOf(op));
     op.getResult(i).setType(spmd::localType(
         cast<RankedTensorType>(value.getType()).getElementType(), dims, sizes,
         layout, mesh));

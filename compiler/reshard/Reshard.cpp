@@ -152,7 +152,7 @@ private:
 
   void add(int parent, Kind kind, Atoms atoms, Layout layout,
            bool isDetour = false) {
-    if (atoms.empty()) {
+    if (atoms.empty() || !isTimely(kind, atoms)) {
       return;
     }
     layout = normal(std::move(layout));
@@ -178,6 +178,17 @@ private:
                      kind, std::move(atoms)});
     queue.push(
         {total, sends, steps, detours, static_cast<int>(nodes.size()) - 1});
+  }
+
+  /// Whether a move sends nothing along a time.
+  bool isTimely(Kind kind, const Atoms &atoms) const {
+    int64_t times =
+        std::count_if(atoms.begin(), atoms.end(), [&](AtomId atom) {
+          return subject.mesh->isTime(atom);
+        });
+    return times == 0 || kind == Kind::LocalSlice ||
+           (kind == Kind::AllReduce &&
+            times == static_cast<int64_t>(atoms.size()));
   }
 
   void expand(int index) {
@@ -474,8 +485,14 @@ const Path &Cache::reshard(const Layout &from, const Layout &to,
   auto [found, isNew] = known.try_emplace(std::move(key));
   if (isNew) {
     std::optional<Path> path = reshard::reshard(from, to, subject);
-    assert(path && "every layout is reachable without a memory bound");
-    found->second = std::move(*path);
+    if (path) {
+      found->second = std::move(*path);
+    } else {
+      assert(subject.mesh->times > 0 &&
+             "every layout is reachable without a memory bound");
+      found->second.total = impossible;
+      found->second.isPossible = false;
+    }
   }
   return found->second;
 }

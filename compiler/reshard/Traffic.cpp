@@ -3,6 +3,9 @@
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// A move's total is over all instants while ways are compared, and of one
+// instant where it is reported.
+//
 // Sums over devices are closed forms: the pieces of a dim over its split add up
 // to the dim, so the local sizes of all devices add up to the value's size
 // times its copies. The busiest device needs the sizes of single pieces. Where
@@ -62,9 +65,14 @@ int64_t localElements(const Layout &layout, const Subject &subject) {
   return elements;
 }
 
-/// The local elements of all devices together.
+/// What all devices hold at all instants.
+static int64_t points(const Mesh &mesh) {
+  return mesh.devices() * mesh.instants();
+}
+
+/// The local elements of all devices together, at all instants.
 static int64_t allElements(const Layout &layout, const Subject &subject) {
-  int64_t elements = subject.mesh->devices();
+  int64_t elements = points(*subject.mesh);
   for (size_t d = 0; d < layout.dims.size(); ++d) {
     elements /= subject.mesh->sizeOf(layout.dims[d].atoms);
   }
@@ -135,7 +143,7 @@ static Traffic allToAll(const Layout &from, const Layout &to,
   // The atoms of the dims that change, walked together; other dims are factors.
   std::set<AtomId> changing;
   int64_t fixedLargest = 1, fixedAll = 1;
-  int64_t devices = mesh.devices();
+  int64_t devices = points(mesh);
   int64_t allBefore = 1, allKept = 1;
   bool alike = true;
   for (size_t d = 0; d < from.dims.size() && alike; ++d) {
@@ -179,9 +187,17 @@ static Traffic allToAll(const Layout &from, const Layout &to,
   return {most * fixedLargest, sum * fixedAll * (devices / count)};
 }
 
+static bool isInTime(const std::vector<AtomId> &atoms, const Mesh &mesh) {
+  return std::any_of(atoms.begin(), atoms.end(),
+                     [&](AtomId atom) { return mesh.isTime(atom); });
+}
+
 int64_t totalOf(Kind kind, const std::vector<AtomId> &atoms, const Layout &from,
                 const Layout &to, const Subject &subject) {
   int64_t n = subject.mesh->sizeOf(atoms);
+  if (isInTime(atoms, *subject.mesh)) {
+    return 0;
+  }
   switch (kind) {
   case Kind::LocalSlice:
     return 0;
@@ -202,7 +218,12 @@ Traffic trafficOf(Kind kind, const std::vector<AtomId> &atoms,
                   const Subject &subject) {
   int64_t n = subject.mesh->sizeOf(atoms);
   Traffic traffic;
-  traffic.total = totalOf(kind, atoms, from, to, subject);
+  if (isInTime(atoms, *subject.mesh)) {
+    return traffic;
+  }
+  // Once, hence at one instant of all.
+  traffic.total = totalOf(kind, atoms, from, to, subject) /
+                  subject.mesh->instants();
   switch (kind) {
   case Kind::LocalSlice:
     break;

@@ -39,6 +39,11 @@ def Pipe_Dialect : Dialect {
     section gives and another reads is kept for its microbatch in between.
     Carried values are sums that microbatches add to.
   }];
+  let extraClassDeclaration = [{
+    /// Of a function's argument or result that lives on some stages alone:
+    /// triples of an atom, and begin and end of coordinates.
+    static constexpr llvm::StringLiteral kResidence = "pipe.residence";
+  }];
 }
 
 class Pipe_Op<string mnemonic, list<Trait> traits = []>
@@ -101,6 +106,16 @@ def Pipe_ShareOp : Pipe_Op<"share"> {
                        DenseI64ArrayAttr:$residence);
   let results = (outs Clv_Tensor:$result);
   let hasVerifier = 1;
+}
+
+def Pipe_PendingOp : Pipe_Op<"pending", [Pure]> {
+  let summary = "each stage's part of a sum over stages";
+  let description = [{
+    The same memory, with a type that is pending over the stages' atoms.
+  }];
+  let arguments = (ins Clv_Tensor:$x);
+  let results = (outs Clv_Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
 }
 
 def Pipe_MessageOp : Pipe_Op<"message", [HasParent<"MicroOp">]> {

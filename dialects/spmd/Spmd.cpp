@@ -325,6 +325,18 @@ layout::Mesh spmd::fromAttr(MeshAttr attr) {
   return mesh;
 }
 
+SplitAttr spmd::toAttr(MLIRContext *context, const layout::Split &split) {
+  return SplitAttr::get(context, wide(split.atoms), split.unit, split.cuts,
+                        split.places);
+}
+
+layout::Split spmd::fromAttr(SplitAttr split) {
+  return {narrow(split.getAtoms()), split.getUnit(),
+          std::vector<int64_t>(split.getCuts().begin(), split.getCuts().end()),
+          std::vector<int64_t>(split.getPlaces().begin(),
+                               split.getPlaces().end())};
+}
+
 static LocalAttr localOf(Type type) {
   return dyn_cast_or_null<LocalAttr>(
       cast<RankedTensorType>(type).getEncoding());
@@ -338,11 +350,7 @@ layout::Layout spmd::layoutOf(Type type) {
     return layout;
   }
   for (SplitAttr split : local.getSplits()) {
-    layout.dims.push_back(
-        {narrow(split.getAtoms()), split.getUnit(),
-         std::vector<int64_t>(split.getCuts().begin(), split.getCuts().end()),
-         std::vector<int64_t>(split.getPlaces().begin(),
-                              split.getPlaces().end())});
+    layout.dims.push_back(fromAttr(split));
   }
   layout.partial = narrow(local.getPartial());
   layout.reduction = static_cast<layout::Reduction>(local.getReduction());
@@ -368,8 +376,7 @@ RankedTensorType spmd::localType(Type element, ArrayRef<StringRef> dims,
   SmallVector<int64_t> shape;
   for (auto [name, size, split] : llvm::zip(dims, sizes, layout.dims)) {
     names.push_back(StringAttr::get(context, name));
-    splits.push_back(SplitAttr::get(context, wide(split.atoms), split.unit,
-                                    split.cuts, split.places));
+    splits.push_back(toAttr(context, split));
     shape.push_back(largestPiece(size, split, mesh));
   }
   std::vector<layout::AtomId> partial = layout.partial;

@@ -27,6 +27,8 @@ namespace cleave::spmd {
 
 MeshAttr toAttr(mlir::MLIRContext *context, const layout::Mesh &mesh);
 layout::Mesh fromAttr(MeshAttr mesh);
+SplitAttr toAttr(mlir::MLIRContext *context, const layout::Split &split);
+layout::Split fromAttr(SplitAttr split);
 
 /// The layout of a local type; a type without encoding is whole.
 layout::Layout layoutOf(mlir::Type type);

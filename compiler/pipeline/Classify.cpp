@@ -1,0 +1,247 @@
+//===- Classify.cpp - Which work is timed, and where it is done -----------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/pipeline/Classify.h"
+
+#include "compiler/codegen/Group.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::pipelining;
+
+bool pipelining::isBackward(int section) { return section >= BackwardLast; }
+
+const char *pipelining::nameOf(int section) {
+  switch (section) {
+  case ForwardFirst:
+    return "what stands before the layers";
+  case ForwardLayers:
+    return "the layers";
+  case ForwardLast:
+    return "what stands after the layers";
+  case BackwardLast:
+    return "the backward pass of what stands after the layers";
+  case BackwardLayers:
+    return "the backward pass of the layers";
+  default:
+    return "the backward pass of what stands before the layers";
+  }
+}
+
+bool Classifier::isTimed(Type type) const {
+  layout::Layout layout = spmd::layoutOf(type);
+  return llvm::any_of(layout.usedAtoms(), [&](layout::AtomId atom) {
+    return mesh.isTime(atom);
+  });
+}
+
+bool Classifier::isTimed(Operation *op) const {
+  bool timed = false;
+  op->walk([&](Operation *inner) {
+    for (Type type : inner->getOperandTypes()) {
+      timed |= isTimed(type);
+    }
+    for (Type type : inner->getResultTypes()) {
+      timed |= isTimed(type);
+    }
+  });
+  return timed;
+}
+
+bool Classifier::isTimeSum(Operation *op) const {
+  auto sum = dyn_cast<spmd::AllReduceOp>(op);
+  return sum && !sum.getAtoms().empty() &&
+         llvm::all_of(sum.getAtoms(), [&](int64_t atom) {
+           return mesh.isTime(static_cast<layout::AtomId>(atom));
+         });
+}
+
+bool Classifier::isOfInputs(Value value) {
+  if (Operation *op = value.getDefiningOp()) {
+    return isOfInputs(op);
+  }
+  auto argument = cast<BlockArgument>(value);
+  if (argument.getOwner()->getParentOp() != function) {
+    return false;
+  }
+  auto role = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                    "clv.role");
+  return role && role.getValue() != "param" && role.getValue() != "optimizer";
+}
+
+bool Classifier::isOfInputs(Operation *op) {
+  auto known = ofInputs.find(op);
+  if (known != ofInputs.end()) {
+    return known->second;
+  }
+  bool result = op->getNumRegions() == 0 &&
+                llvm::all_of(op->getOperands(),
+                             [&](Value value) { return isOfInputs(value); });
+  return ofInputs[op] = result;
+}
+
+Type Classifier::atRest(Type type) const {
+  layout::Layout layout = spmd::layoutOf(type);
+  auto isTime = [&](layout::AtomId atom) { return mesh.isTime(atom); };
+  for (layout::Split &split : layout.dims) {
+    std::erase_if(split.atoms, isTime);
+  }
+  std::erase_if(layout.partial, isTime);
+  return spmd::localType(cast<RankedTensorType>(type).getElementType(),
+                         clv::dimsOf(type), spmd::globalSizes(type), layout,
+                         mesh);
+}
+
+bool pipelining::isSumOverLayers(clv::RepeatOp repeat, unsigned carried,
+                                 const Classifier &classifier) {
+  auto isZero = [](Value value) {
+    while (auto broadcast = value.getDefiningOp<clv::BroadcastOp>()) {
+      value = broadcast.getX();
+    }
+    auto constant = value.getDefiningOp<clv::ConstantOp>();
+    auto number =
+        constant ? dyn_cast<FloatAttr>(constant.getValue()) : FloatAttr();
+    return number && number.getValue().isZero();
+  };
+  BlockArgument argument = repeat.getCarriedArguments()[carried];
+  if (!argument.hasOneUse() || !isZero(repeat.getCarried()[carried])) {
+    return false;
+  }
+  auto sum = dyn_cast<clv::AddOp>(*argument.getUsers().begin());
+  if (!sum || !sum->hasOneUse() ||
+      repeat.getYield()->getOperand(carried) != sum.getResult()) {
+    return false;
+  }
+  return llvm::all_of(repeat.getResult(carried).getUsers(), [&](Operation *op) {
+    return classifier.isTimeSum(op);
+  });
+}
+
+namespace {
+
+/// Assigns sections by what depends on which repeat.
+class Assigner {
+public:
+  explicit Assigner(Classifier &classifier) : classifier(classifier) {}
+  std::optional<Sections> run();
+
+private:
+  Classifier &classifier;
+  Sections sections;
+  bool hasStages = false;
+
+  bool findRepeats();
+  int sectionOf(Operation *op);
+  bool checkReads(Operation *op);
+};
+
+} // namespace
+
+bool Assigner::findRepeats() {
+  int forward = 0, backward = 0;
+  for (Operation &op : classifier.function.getBody().front()) {
+    auto repeat = dyn_cast<clv::RepeatOp>(op);
+    if (!repeat || !classifier.isStaged(repeat)) {
+      continue;
+    }
+    int &count = repeat.getReverse() ? backward : forward;
+    if (++count > 1) {
+      repeat.emitError("the model repeats `")
+          << repeat.getDim()
+          << "` twice; a pipeline over more than one repeat is not built yet";
+      return false;
+    }
+  }
+  hasStages = forward > 0;
+  return true;
+}
+
+/// The latest section that it reads from, and its own phase.
+int Assigner::sectionOf(Operation *op) {
+  if (!hasStages) {
+    return ForwardFirst;
+  }
+  auto repeat = dyn_cast<clv::RepeatOp>(op);
+  if (repeat && classifier.isStaged(repeat)) {
+    return repeat.getReverse() ? BackwardLayers : ForwardLayers;
+  }
+  int latest = ForwardFirst;
+  for (Value value : codegen::readsOf(op)) {
+    auto found = sections.find(value.getDefiningOp());
+    if (found != sections.end()) {
+      latest = std::max(latest, found->second);
+    }
+  }
+  if (latest == ForwardLayers) {
+    latest = ForwardLast;
+  } else if (latest == BackwardLayers) {
+    latest = BackwardFirst;
+  }
+  clv::ScopeAttr scope = clv::scopeOf(op);
+  bool isBackwardPhase =
+      scope && static_cast<layout::Phase>(scope.getPhase()) ==
+                   layout::Phase::Backward;
+  return latest == ForwardLast && isBackwardPhase ? int(BackwardLast) : latest;
+}
+
+/// Whether what an operation reads from other positions gets there.
+bool Assigner::checkReads(Operation *op) {
+  auto positionOf = [](int section) {
+    return section == ForwardFirst || section == BackwardFirst ? 0
+           : section == ForwardLast || section == BackwardLast ? 2
+                                                               : 1;
+  };
+  auto repeat = dyn_cast<clv::RepeatOp>(op);
+  int mine = sections[op];
+  for (Value value : codegen::readsOf(op)) {
+    Operation *maker = value.getDefiningOp();
+    auto found = sections.find(maker);
+    if (found == sections.end() ||
+        positionOf(found->second) == positionOf(mine)) {
+      continue;
+    }
+    bool starts = repeat && llvm::is_contained(repeat.getCarried(), value) &&
+                  found->second == (repeat.getReverse() ? BackwardLast
+                                                        : ForwardFirst);
+    auto from = dyn_cast<clv::RepeatOp>(maker);
+    bool ends = from && classifier.isStaged(from) &&
+                llvm::is_contained(from.getCarriedResults(), value) &&
+                mine != ForwardLayers && mine != BackwardLayers;
+    if (starts || ends) {
+      continue;
+    }
+    op->emitError("`")
+        << op->getName().stripDialect() << "` of "
+        << nameOf(mine) << " reads a value of " << nameOf(found->second)
+        << " that no layer passes on; sending it past the stages is not built "
+           "yet: carry it through the layers, or leave out `pipeline`";
+    return false;
+  }
+  return true;
+}
+
+std::optional<Sections> Assigner::run() {
+  if (!findRepeats()) {
+    return std::nullopt;
+  }
+  for (Operation &op :
+       classifier.function.getBody().front().without_terminator()) {
+    if (!classifier.isTimed(&op) || classifier.isTimeSum(&op) ||
+        classifier.isOfInputs(&op)) {
+      continue;
+    }
+    sections[&op] = sectionOf(&op);
+    if (hasStages && !checkReads(&op)) {
+      return std::nullopt;
+    }
+  }
+  return std::move(sections);
+}
+
+std::optional<Sections> pipelining::assignSections(Classifier &classifier) {
+  return Assigner(classifier).run();
+}

@@ -1,0 +1,81 @@
+//===- Classify.h - Which work is timed, and where it is done ---*- C++ -*-===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_COMPILER_PIPELINE_CLASSIFY_H
+#define CLEAVE_COMPILER_PIPELINE_CLASSIFY_H
+
+#include "compiler/pipeline/Pipeline.h"
+#include "dialects/pipe/Pipe.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseMap.h"
+
+#include <optional>
+
+namespace cleave::pipelining {
+
+/// The sections of a program, in an order that respects dependences.
+enum Section : int {
+  ForwardFirst,
+  ForwardLayers,
+  ForwardLast,
+  BackwardLast,
+  BackwardLayers,
+  BackwardFirst,
+  SectionCount
+};
+bool isBackward(int section);
+/// What `first`, `layers` and `last` are to people.
+const char *nameOf(int section);
+
+/// Questions about one function that do not change while it is reorganised.
+class Classifier {
+public:
+  Classifier(mlir::func::FuncOp function, const layout::Plan &plan,
+             const layout::Mesh &mesh)
+      : function(function), plan(plan), mesh(mesh) {}
+
+  bool isTimed(mlir::Type type) const;
+  /// Whether an operation reads or makes a timed value, inside it too.
+  bool isTimed(mlir::Operation *op) const;
+  /// Where microbatches are added up: an all_reduce along times alone.
+  bool isTimeSum(mlir::Operation *op) const;
+  /// Whether a value depends on inputs, indices and constants alone.
+  bool isOfInputs(mlir::Value value);
+  /// The same for all that an operation gives.
+  bool isOfInputs(mlir::Operation *op);
+  /// The same type without times.
+  mlir::Type atRest(mlir::Type type) const;
+  bool isStaged(clv::RepeatOp repeat) const {
+    return repeat->hasAttr(clv::ClvDialect::kSplit);
+  }
+
+  mlir::func::FuncOp function;
+  const layout::Plan &plan;
+  const layout::Mesh &mesh;
+
+private:
+  llvm::DenseMap<mlir::Operation *, bool> ofInputs;
+};
+
+/// The section of each operation of the function's block that is timed and not
+/// of inputs alone. Nothing after an error.
+using Sections = llvm::DenseMap<mlir::Operation *, int>;
+std::optional<Sections> assignSections(Classifier &classifier);
+
+/// The repeats over stages, forward and backward; null where there is none.
+struct StagedRepeats {
+  clv::RepeatOp forward, backward;
+};
+
+/// Whether a carried value starts at zero and sums what iterations add: each
+/// stage can then sum its own.
+bool isSumOverLayers(clv::RepeatOp repeat, unsigned carried,
+                     const Classifier &classifier);
+
+} // namespace cleave::pipelining
+
+#endif // CLEAVE_COMPILER_PIPELINE_CLASSIFY_H

@@ -1,0 +1,634 @@
+//===- Outline.cpp - A local program in the order of a schedule -----------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/codegen/Group.h"
+#include "compiler/pipeline/Stages.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::pipelining;
+
+namespace {
+
+/// Reorganises one function.
+class Outliner {
+public:
+  Outliner(func::FuncOp function, const PipelinedFunction &given,
+           const layout::Mesh &mesh)
+      : function(function), block(function.getBody().front()), given(given),
+        mesh(mesh), classifier(function, *given.plan, mesh),
+        builder(function.getContext()) {}
+
+  /// The work of microbatches, in place; null after an error.
+  pipe::MicroOp run();
+  Classifier &questions() { return classifier; }
+
+private:
+  func::FuncOp function;
+  Block &block;
+  const PipelinedFunction &given;
+  const layout::Mesh &mesh;
+  Classifier classifier;
+  OpBuilder builder;
+
+  /// A sum over microbatches, or a timed value that the function returns.
+  struct Kept {
+    Value value;
+    Operation *sum = nullptr; ///< null: the value of the one microbatch
+    int section = ForwardFirst;
+  };
+
+  Sections sections;
+  SmallVector<Kept> kept;
+  pipe::MicroOp micro;
+  Block *bodies[SectionCount] = {};
+  llvm::SetVector<Value> crossing[SectionCount];
+  llvm::DenseMap<Value, Value> results; ///< what sections give for them
+  SmallVector<Value> ends;              ///< of `kept`
+  llvm::DenseSet<Value> layerSums; ///< of repeats: each stage has its part
+  /// What was copied into a section, by original.
+  llvm::DenseMap<Value, Value> copies[SectionCount];
+  Operation *lastCopy[SectionCount] = {};
+  StagedRepeats staged;
+  /// What starts a repeat where it is no section's value: made in one.
+  SmallVector<std::pair<OpOperand *, int>> starts;
+
+  void sumInputsAtRest();
+  Value copyAtRest(Value value, llvm::DenseMap<Value, Value> &copied);
+  void splitTimeSums();
+  bool checkTimeSums();
+  void collectKept();
+  void findStaged();
+  bool findStarts(clv::RepeatOp repeat, int section);
+  void findCrossing();
+  void createMicro();
+  void createSection(int section);
+  void fillSection(int section);
+  Value copyInto(int section, Value value);
+  void addKept(int section, SmallVectorImpl<Value> &yielded,
+               SmallVectorImpl<unsigned> &order);
+  void createMessages();
+  void moveAfter();
+  int64_t positions() const;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Sums over microbatches
+//===----------------------------------------------------------------------===//
+
+/// `value`, which depends on inputs alone, of all microbatches at once.
+Value Outliner::copyAtRest(Value value, llvm::DenseMap<Value, Value> &copied) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !classifier.isTimed(op)) {
+    return value;
+  }
+  if (Value known = copied.lookup(value)) {
+    return known;
+  }
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands()) {
+    operands.push_back(copyAtRest(operand, copied));
+  }
+  if (auto slice = dyn_cast<spmd::LocalSliceOp>(op)) {
+    SmallVector<int64_t> atoms;
+    for (int64_t atom : slice.getAtoms()) {
+      if (!mesh.isTime(static_cast<layout::AtomId>(atom))) {
+        atoms.push_back(atom);
+      }
+    }
+    if (atoms.empty()) {
+      return copied[value] = operands.front();
+    }
+  }
+  builder.setInsertionPoint(op);
+  Operation *copy = builder.clone(*op);
+  copy->setOperands(operands);
+  for (OpResult result : copy->getResults()) {
+    result.setType(classifier.atRest(result.getType()));
+  }
+  if (auto slice = dyn_cast<spmd::LocalSliceOp>(copy)) {
+    SmallVector<int64_t> atoms(slice.getAtoms());
+    llvm::erase_if(atoms, [&](int64_t atom) {
+      return mesh.isTime(static_cast<layout::AtomId>(atom));
+    });
+    slice.setAtoms(atoms);
+  }
+  return copied[value] = copy->getResult(0);
+}
+
+/// A sum over microbatches that depends on inputs alone is made of all of them
+/// at once, before.
+void Outliner::sumInputsAtRest() {
+  llvm::DenseMap<Value, Value> copied;
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (classifier.isTimeSum(&op) && classifier.isOfInputs(op.getOperand(0))) {
+      Value whole = copyAtRest(op.getOperand(0), copied);
+      op.getResult(0).replaceAllUsesWith(whole);
+      op.erase();
+    }
+  }
+}
+
+/// sum(a + b) = sum(a) + sum(b): the two may be made at different positions.
+void Outliner::splitTimeSums() {
+  SmallVector<Operation *> sums;
+  for (Operation &op : block) {
+    if (classifier.isTimeSum(&op)) {
+      sums.push_back(&op);
+    }
+  }
+  while (!sums.empty()) {
+    auto sum = cast<spmd::AllReduceOp>(sums.pop_back_val());
+    auto add = sum.getX().getDefiningOp<clv::AddOp>();
+    if (!add || !add->hasOneUse() || !classifier.isTimed(add.getLhs().getType()) ||
+        !classifier.isTimed(add.getRhs().getType()) ||
+        add.getLhs().getType() != add.getRhs().getType()) {
+      continue;
+    }
+    builder.setInsertionPoint(sum);
+    Value parts[2];
+    for (unsigned i = 0; i < 2; ++i) {
+      Operation *part = builder.clone(*sum);
+      part->setOperand(0, add->getOperand(i));
+      parts[i] = part->getResult(0);
+      sums.push_back(part);
+    }
+    Operation *whole = builder.clone(*add);
+    whole->setOperands({parts[0], parts[1]});
+    whole->getResult(0).setType(sum.getType());
+    sum.getResult().replaceAllUsesWith(whole->getResult(0));
+    sum.erase();
+    add.erase();
+  }
+}
+
+/// A sum inside a repeat, or one that timed work reads, would be needed before
+/// all microbatches are done.
+bool Outliner::checkTimeSums() {
+  auto refuse = [&](Operation *sum) {
+    auto scope = clv::scopeOf(sum);
+    sum->emitError("`")
+        << (scope ? scope.getPath() : StringRef("a value"))
+        << "` needs a sum over the whole batch of what layers compute, and "
+           "microbatches are done one after the other; only sums of inputs "
+           "(a count of targets) are known before";
+    return false;
+  };
+  llvm::DenseSet<Value> later;
+  for (Operation &op : block) {
+    bool isSum = classifier.isTimeSum(&op), isLater = isSum;
+    for (Value value : codegen::readsOf(&op)) {
+      isLater |= later.contains(value);
+    }
+    if (!isSum && isLater && classifier.isTimed(&op) &&
+        !op.hasTrait<OpTrait::IsTerminator>()) {
+      return refuse(&op);
+    }
+    WalkResult walk = op.walk([&](Operation *inner) {
+      return inner != &op && classifier.isTimeSum(inner)
+                 ? (refuse(inner), WalkResult::interrupt())
+                 : WalkResult::advance();
+    });
+    if (walk.wasInterrupted()) {
+      return false;
+    }
+    if (isLater) {
+      later.insert(op.result_begin(), op.result_end());
+    }
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// What leaves a microbatch, and what crosses from section to section
+//===----------------------------------------------------------------------===//
+
+void Outliner::collectKept() {
+  for (Operation &op : block) {
+    if (classifier.isTimeSum(&op)) {
+      kept.push_back({op.getOperand(0), &op});
+    }
+  }
+  for (Value value : block.getTerminator()->getOperands()) {
+    if (classifier.isTimed(value.getType())) {
+      kept.push_back({value, nullptr});
+    }
+  }
+  for (Kept &entry : kept) {
+    auto found = sections.find(entry.value.getDefiningOp());
+    entry.section = found == sections.end() ? ForwardFirst : found->second;
+  }
+}
+
+void Outliner::findStaged() {
+  for (auto &[op, section] : sections) {
+    auto repeat = dyn_cast<clv::RepeatOp>(op);
+    if (!repeat || !classifier.isStaged(repeat)) {
+      continue;
+    }
+    (repeat.getReverse() ? staged.backward : staged.forward) = repeat;
+    for (unsigned i = 0; i < repeat.getCarried().size(); ++i) {
+      if (isSumOverLayers(repeat, i, classifier)) {
+        layerSums.insert(repeat.getResult(i));
+      }
+    }
+  }
+}
+
+/// The values that start a repeat over stages come from the position before.
+bool Outliner::findStarts(clv::RepeatOp repeat, int section) {
+  for (unsigned i = 0; repeat && i < repeat.getCarried().size(); ++i) {
+    if (layerSums.contains(repeat.getResult(i))) {
+      continue;
+    }
+    Value start = repeat.getCarried()[i];
+    auto found = sections.find(start.getDefiningOp());
+    if (found != sections.end()) {
+      if (found->second != section) {
+        repeat.emitError("what starts the layers is not made next to them");
+        return false;
+      }
+      continue;
+    }
+    if (!classifier.isOfInputs(start) || !start.getDefiningOp()) {
+      repeat.emitError("the layers start with a parameter; a pipeline then is "
+                       "not built yet");
+      return false;
+    }
+    starts.push_back({&repeat->getOpOperand(i), section});
+  }
+  return true;
+}
+
+void Outliner::findCrossing() {
+  auto note = [&](Value value, int reader) {
+    auto found = sections.find(value.getDefiningOp());
+    if (found != sections.end() && found->second != reader) {
+      crossing[found->second].insert(value);
+    }
+  };
+  for (auto &[op, section] : sections) {
+    for (Value value : codegen::readsOf(op)) {
+      note(value, section);
+    }
+  }
+  auto noteEnds = [&](clv::RepeatOp repeat, int section) {
+    for (unsigned i = 0; repeat && i < repeat.getCarried().size(); ++i) {
+      if (!layerSums.contains(repeat.getResult(i))) {
+        crossing[section].insert(repeat.getResult(i));
+      }
+    }
+  };
+  noteEnds(staged.forward, ForwardLayers);
+  noteEnds(staged.backward, BackwardLayers);
+}
+
+//===----------------------------------------------------------------------===//
+// Sections
+//===----------------------------------------------------------------------===//
+
+int64_t Outliner::positions() const {
+  return given.plan->pipeline ? mesh.sizeOf(given.plan->pipeline->atoms) *
+                                    given.plan->pipeline->chunks
+                              : 1;
+}
+
+void Outliner::createMicro() {
+  builder.setInsertionPoint(block.getTerminator());
+  Location loc = function.getLoc();
+  SmallVector<Value> zeros;
+  SmallVector<Type> types;
+  for (Kept &entry : kept) {
+    auto type = cast<RankedTensorType>(
+        entry.sum ? entry.sum->getResult(0).getType() : entry.value.getType());
+    Type scalar =
+        spmd::localType(type.getElementType(), {}, {}, layout::Layout(), mesh);
+    Value zero = builder.create<clv::ConstantOp>(
+        loc, cast<RankedTensorType>(scalar),
+        cast<TypedAttr>(builder.getZeroAttr(type.getElementType())));
+    Value start = zero;
+    if (type.getRank() > 0 || type != scalar) {
+      start = builder.create<clv::BroadcastOp>(loc, type, zero);
+    }
+    if (auto scope = clv::scopeOfValue(entry.value)) {
+      clv::setScope(zero.getDefiningOp(), scope);
+      clv::setScope(start.getDefiningOp(), scope);
+    }
+    zeros.push_back(start);
+    types.push_back(type);
+  }
+  SmallVector<int64_t> stageAtoms;
+  if (given.plan->pipeline) {
+    stageAtoms.assign(given.plan->pipeline->atoms.begin(),
+                      given.plan->pipeline->atoms.end());
+  }
+  int64_t time = given.plan->micro->atom;
+  SmallVector<Attribute> streams;
+  for (const std::vector<int32_t> &stream : given.streams) {
+    streams.push_back(builder.getDenseI32ArrayAttr(stream));
+  }
+  micro = builder.create<pipe::MicroOp>(loc, types, zeros, stageAtoms, time,
+                                        ArrayRef<int64_t>(), 0,
+                                        builder.getArrayAttr(streams));
+  Block *body = new Block;
+  micro.getBody().push_back(body);
+  for (Type type : types) {
+    body->addArgument(type, loc);
+  }
+}
+
+/// `value`, made again in a section if it depends on inputs or is cheap.
+Value Outliner::copyInto(int section, Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getBlock() != &block) {
+    return value;
+  }
+  bool isCheap = codegen::isCheap(op) && !classifier.isTimed(op);
+  bool isInput = classifier.isTimed(op) && classifier.isOfInputs(op);
+  if (!isInput && !isCheap) {
+    return value;
+  }
+  if (Value known = copies[section].lookup(value)) {
+    return known;
+  }
+  IRMapping mapping;
+  for (Value operand : op->getOperands()) {
+    mapping.map(operand, copyInto(section, operand));
+  }
+  // Copies stand first, each after those that it reads.
+  OpBuilder::InsertionGuard guard(builder);
+  if (lastCopy[section]) {
+    builder.setInsertionPointAfter(lastCopy[section]);
+  } else {
+    builder.setInsertionPointToStart(bodies[section]);
+  }
+  Operation *copy = builder.clone(*op, mapping);
+  lastCopy[section] = copy;
+  for (auto [from, to] : llvm::zip(op->getResults(), copy->getResults())) {
+    copies[section][from] = to;
+  }
+  return copies[section].lookup(value);
+}
+
+/// What a section adds to the sums, or keeps.
+void Outliner::addKept(int section, SmallVectorImpl<Value> &yielded,
+                       SmallVectorImpl<unsigned> &order) {
+  builder.setInsertionPointToEnd(bodies[section]);
+  for (auto [i, entry] : llvm::enumerate(kept)) {
+    if (entry.section != section) {
+      continue;
+    }
+    Value value = copyInto(section, entry.value);
+    if (entry.sum) {
+      Value before = micro.getBlock()->getArgument(i);
+      value = builder.create<clv::AddOp>(entry.sum->getLoc(), before.getType(),
+                                         before, value);
+      if (auto scope = clv::scopeOf(entry.sum)) {
+        clv::setScope(value.getDefiningOp(), scope);
+      }
+    }
+    yielded.push_back(value);
+    order.push_back(i);
+  }
+}
+
+static std::pair<int64_t, int64_t> positionsOf(int section, int64_t count) {
+  switch (section) {
+  case ForwardFirst:
+  case BackwardFirst:
+    return {0, 1};
+  case ForwardLast:
+  case BackwardLast:
+    return {count - 1, count};
+  default:
+    return {0, count};
+  }
+}
+
+void Outliner::fillSection(int section) {
+  Block *body = bodies[section];
+  SmallVector<Operation *> members;
+  for (Operation &op : block) {
+    auto found = sections.find(&op);
+    if (found != sections.end() && found->second == section) {
+      members.push_back(&op);
+    }
+  }
+  for (Operation *op : members) {
+    op->moveBefore(body, body->end());
+  }
+  for (Operation *op : members) {
+    op->walk([&](Operation *inner) {
+      for (OpOperand &operand : inner->getOpOperands()) {
+        operand.set(copyInto(section, operand.get()));
+      }
+    });
+  }
+}
+
+void Outliner::createSection(int section) {
+  Block *body = bodies[section] = new Block;
+  fillSection(section);
+  SmallVector<Value> yielded(crossing[section].begin(),
+                             crossing[section].end());
+  SmallVector<OpOperand *> started;
+  for (auto [use, where] : starts) {
+    if (where == section) {
+      started.push_back(use);
+      yielded.push_back(copyInto(section, use->get()));
+    }
+  }
+  size_t passed = yielded.size();
+  SmallVector<unsigned> order;
+  addKept(section, yielded, order);
+  if (body->empty()) {
+    delete body;
+    bodies[section] = nullptr;
+    return;
+  }
+  builder.setInsertionPointToEnd(body);
+  builder.create<pipe::YieldOp>(function.getLoc(), yielded);
+  auto [begin, end] = positionsOf(section, positions());
+  builder.setInsertionPointToEnd(micro.getBlock());
+  auto op = builder.create<pipe::SectionOp>(
+      function.getLoc(), TypeRange(ValueRange(yielded)),
+      isBackward(section) ? pipe::SectionKind::Backward
+                          : pipe::SectionKind::Forward,
+      begin, end);
+  op.getBody().push_back(body);
+  for (size_t i = 0; i < passed; ++i) {
+    yielded[i].replaceUsesWithIf(op.getResult(i), [&](OpOperand &use) {
+      return !op->isAncestor(use.getOwner());
+    });
+    results[yielded[i]] = op.getResult(i);
+  }
+  for (auto [i, use] : llvm::enumerate(started)) {
+    use->set(op.getResult(passed - started.size() + i));
+  }
+  for (auto [i, index] : llvm::enumerate(order)) {
+    ends[index] = op.getResult(passed + i);
+  }
+}
+
+void Outliner::createMessages() {
+  builder.setInsertionPointToEnd(micro.getBlock());
+  auto send = [&](clv::RepeatOp repeat, pipe::Direction direction) {
+    for (unsigned i = 0; repeat && i < repeat.getCarried().size(); ++i) {
+      Value end = repeat.getResult(i);
+      if (!layerSums.contains(end)) {
+        builder.create<pipe::MessageOp>(repeat.getLoc(), direction,
+                                        results.lookup(end),
+                                        repeat.getCarried()[i]);
+      }
+    }
+  };
+  send(staged.forward, pipe::Direction::Activation);
+  send(staged.backward, pipe::Direction::Gradient);
+}
+
+/// What needs a sum over microbatches stands after them, and what only that
+/// reads.
+void Outliner::moveAfter() {
+  Operation *end = block.getTerminator();
+  for (auto [i, entry] : llvm::enumerate(kept)) {
+    Value sum = micro.getResult(i);
+    if (!entry.sum) {
+      entry.value.replaceUsesWithIf(
+          sum, [&](OpOperand &use) { return use.getOwner() == end; });
+      results.lookup(entry.value).replaceUsesWithIf(
+          sum, [&](OpOperand &use) { return use.getOwner() == end; });
+      continue;
+    }
+    if (layerSums.contains(entry.value)) {
+      builder.setInsertionPoint(end);
+      layout::Layout layout = spmd::layoutOf(sum.getType());
+      const std::vector<layout::AtomId> &atoms = given.plan->pipeline->atoms;
+      layout.partial.insert(layout.partial.end(), atoms.begin(), atoms.end());
+      Type type = spmd::localType(
+          cast<RankedTensorType>(sum.getType()).getElementType(),
+          clv::dimsOf(sum), spmd::globalSizes(sum.getType()), layout, mesh);
+      Value pending =
+          builder.create<pipe::PendingOp>(entry.sum->getLoc(), type, sum);
+      auto reduced = builder.create<spmd::AllReduceOp>(
+          entry.sum->getLoc(), cast<RankedTensorType>(sum.getType()), pending,
+          SmallVector<int64_t>(atoms.begin(), atoms.end()),
+          "the stages hold parts of a sum over layers", "");
+      if (auto scope = clv::scopeOf(entry.sum)) {
+        clv::setScope(reduced, scope);
+      }
+      sum = reduced.getResult();
+    }
+    entry.sum->getResult(0).replaceAllUsesWith(sum);
+    entry.sum->erase();
+  }
+  llvm::DenseSet<Operation *> later;
+  SmallVector<Operation *> before;
+  for (Operation &op : block) {
+    before.push_back(&op);
+  }
+  for (Operation *op : before) {
+    if (op == micro || op == end) {
+      continue;
+    }
+    bool isLater = micro->isBeforeInBlock(op);
+    for (Value value : codegen::readsOf(op)) {
+      Operation *maker = value.getDefiningOp();
+      isLater |= maker == micro || later.contains(maker);
+    }
+    if (isLater) {
+      later.insert(op);
+      op->moveBefore(end);
+    }
+  }
+  for (Operation *op : llvm::reverse(before)) {
+    if (op == micro || op == end || later.contains(op)) {
+      continue;
+    }
+    if (op->use_empty()) {
+      op->erase();
+      continue;
+    }
+    bool isLater = llvm::all_of(op->getUsers(), [&](Operation *user) {
+      Operation *top = block.findAncestorOpInBlock(*user);
+      return top == end || later.contains(top);
+    });
+    if (isLater) {
+      later.insert(op);
+      op->moveAfter(micro);
+    }
+  }
+}
+
+pipe::MicroOp Outliner::run() {
+  sumInputsAtRest();
+  splitTimeSums();
+  if (!checkTimeSums()) {
+    return {};
+  }
+  std::optional<Sections> assigned = assignSections(classifier);
+  if (!assigned) {
+    return {};
+  }
+  sections = std::move(*assigned);
+  collectKept();
+  findStaged();
+  if (!findStarts(staged.forward, ForwardFirst) ||
+      !findStarts(staged.backward, BackwardLast)) {
+    return {};
+  }
+  findCrossing();
+  createMicro();
+  ends.resize(kept.size());
+  for (int section = 0; section < SectionCount; ++section) {
+    createSection(section);
+  }
+  createMessages();
+  builder.setInsertionPointToEnd(micro.getBlock());
+  builder.create<pipe::YieldOp>(function.getLoc(), ends);
+  moveAfter();
+  return micro;
+}
+
+//===----------------------------------------------------------------------===//
+// The module
+//===----------------------------------------------------------------------===//
+
+LogicalResult
+cleave::outlinePipeline(ModuleOp module,
+                        const llvm::StringMap<PipelinedFunction> &functions) {
+  module.getContext()->loadDialect<pipe::PipeDialect>();
+  layout::Mesh mesh = spmd::fromAttr(
+      module->getAttrOfType<spmd::MeshAttr>(spmd::SpmdDialect::kMesh));
+  std::vector<std::unique_ptr<Outliner>> outliners;
+  std::vector<StagePlacer> placers;
+  llvm::StringMap<Stages> residence;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    auto given = functions.find(function.getName());
+    if (given == functions.end()) {
+      continue;
+    }
+    outliners.push_back(
+        std::make_unique<Outliner>(function, given->second, mesh));
+    pipe::MicroOp micro = outliners.back()->run();
+    if (!micro) {
+      return failure();
+    }
+    if (given->second.plan->pipeline) {
+      placers.emplace_back(outliners.back()->questions(), micro);
+      placers.back().collectResidence(residence);
+    }
+  }
+  // A parameter lives where any program reads it.
+  for (StagePlacer &placer : placers) {
+    placer.place(residence);
+  }
+  return success();
+}
