@@ -16,8 +16,8 @@
 //      held from the begin of the forward to the end of the backward or of the
 //      weight gradient.
 //
-// What it refuses it explains: the first action that is wrong or missing, or the
-// circle of waits, and a picture of the timeline up to there (unit times:
+// What it refuses it explains: the first action that is wrong or missing, or
+// the circle of waits, and a picture of the timeline up to there (unit times:
 // forward, input and weight gradient take 1, a whole backward 2).
 //
 // Time and memory are linear in the number of actions.
@@ -74,7 +74,7 @@ struct Violation {
   Kind kind = Kind::BadShape;
   int32_t stage = 0;
   bool hasPlace = false;
-  Place place;             ///< where hasPlace: the action that is wrong
+  Place place; ///< where hasPlace: the action that is wrong
   bool hasOther = false;
   Place other;             ///< where hasOther
   Action missing;          ///< of Missing

@@ -18,8 +18,8 @@
 // B means different things, so the file decides, as a whole: with an `I` or an
 // `OVERLAP_F_B` anywhere it is newer; else with a `BW` or a `W` anywhere it is
 // older, since in the newer spelling every W has an I; else it has no split
-// backwards, and B is the whole backward in both. A file with `I` and `BW` is an
-// error.
+// backwards, and B is the whole backward in both. A file with `I` and `BW` is
+// an error.
 //
 // Cells of communication (`SEND_F`, `RECV_F`, ...) and of sharded weights
 // (`UNSHARD`, `RESHARD`, `REDUCE_GRAD`) are refused: messages follow from the

@@ -42,8 +42,7 @@ int32_t Schedule::position(int32_t stage, int32_t chunk) const {
 
 int32_t Schedule::owner(int32_t position) const {
   int32_t stage = position % stages;
-  bool backwards =
-      placement == Placement::Folded && position / stages % 2 == 1;
+  bool backwards = placement == Placement::Folded && position / stages % 2 == 1;
   return backwards ? stages - 1 - stage : stage;
 }
 
@@ -57,8 +56,8 @@ std::string describe(const Action &action, int32_t chunks) {
 
 std::string label(const Action &action, int32_t chunks) {
   static constexpr char letters[] = "FBIW";
-  std::string text = letters[static_cast<size_t>(action.kind)] +
-                     std::to_string(action.micro);
+  std::string text =
+      letters[static_cast<size_t>(action.kind)] + std::to_string(action.micro);
   return chunks > 1 ? text + "." + std::to_string(action.chunk) : text;
 }
 

@@ -9,8 +9,8 @@
 // Definition. A model is cut into a line of *positions*, 0 first: each is a
 // contiguous range of layers. p *stages* (coordinates of a pipe axis) hold v
 // *chunks* each, so there are p * v positions. The batch is cut into m
-// *microbatches*. A *schedule* is, for each stage, the ordered list of *actions*
-// that it carries out, one after the other:
+// *microbatches*. A *schedule* is, for each stage, the ordered list of
+// *actions* that it carries out, one after the other:
 //
 //   forward         needs the forward of the position before;
 //   backward        the whole backward pass: needs its own forward, and the
@@ -29,8 +29,8 @@
 //   plain    v = 1: position s
 //   dealt    c * p + s (Megatron's interleaved stages)
 //   folded   every other round runs backwards: c * p + s for even c,
-//            c * p + (p - 1 - s) for odd c, so that v = 2 looks like a V and the
-//            last position lies on stage 0
+//            c * p + (p - 1 - s) for odd c, so that v = 2 looks like a V and
+//            the last position lies on stage 0
 //
 //===----------------------------------------------------------------------===//
 
@@ -73,7 +73,7 @@ inline constexpr int32_t mostStages = 1 << 14;
 inline constexpr int32_t mostChunks = 1 << 10;
 inline constexpr int32_t mostMicros = 1 << 20;
 /// And of stages * micros * chunks.
-inline constexpr int64_t mostCells = int64_t(1) << 26;
+inline constexpr int64_t mostCells = int64_t(1) << 24;
 
 struct Schedule {
   std::string name;

@@ -9,8 +9,9 @@
 // Measures, as in "Zero Bubble Pipeline Parallelism" (arXiv 2401.10241): a
 // stage's *span* goes from the begin of its first action to the end of its last
 // one; what of it is not work is *idle*. The *bubble* is idle / span of the
-// stage with the longest span: with equal stages (longest span - m(F + I + W)) /
-// longest span. The *makespan* goes from 0 to the end of the last action of all.
+// stage with the longest span: with equal stages (longest span - m(F + I + W))
+// / longest span. The *makespan* goes from 0 to the end of the last action of
+// all.
 //
 // A whole backward takes the sum of input and weight gradient.
 //
@@ -73,10 +74,12 @@ Timeline simulate(const Schedule &schedule, const Times &times);
 
 /// The timeline as text: a row for each stage, a label (`F3`, `B3`, `I3`, `W3`,
 /// with several chunks `F3.1`) where each action begins. The shortest action is
-/// as wide as the widest label; one that takes no time is left out. Rows are cut
-/// at `columns` with an ellipsis; 0: never.
+/// as wide as the widest label; one that takes no time is left out. Of a
+/// timeline that is not complete, each row ends with what it waits at, `F4?`.
+/// Rows begin at the time `from` and are cut at `columns` characters (0: at
+/// 65536) with an ellipsis.
 std::string picture(const Schedule &schedule, const Timeline &timeline,
-                    int64_t columns = 0);
+                    int64_t columns = 0, double from = 0);
 
 } // namespace cleave::schedule
 

@@ -16,7 +16,8 @@
 //      whole backward 2, messages 0), each action as early as it can be.
 //   2. A message happens when its producer ends. Messages of one moment go in a
 //      fixed order: by boundary, activations first, by microbatch.
-//   3. A stage's stream is its actions, by start, and its messages, by moment; at
+//   3. A stage's stream is its actions, by start, and its messages, by moment;
+//   at
 //      the same moment messages go first.
 //
 // Every stream is then the restriction of one order of all actions and
