@@ -1,7 +1,7 @@
 // Schedules of the language, from the syntax tree to `schedule::Schedule`: a
 // short program over actions of microbatches, evaluated once for each stage, or
-// a file in PyTorch's notation (schedule/Csv.h); and the proof of what it gives,
-// whose violations are reported at the line of the action.
+// a file in PyTorch's notation (schedule/Csv.h); and the proof of what it
+// gives, whose violations are reported at the line of the action.
 //
 //   schedule one_f_one_b(stage, stages, micro) {
 //     let warm = min(stages - stage - 1, micro)
@@ -11,19 +11,21 @@
 //   }
 //
 // Parameters go by name: `stage` (from 0), `stages`, `micro` (how many
-// microbatches) and `chunks` are given by the pipeline; others need a default or
-// an argument (`with lagging(lag: 2)`). `chunks = 2` says how many chunks a
+// microbatches) and `chunks` are given by the pipeline; others need a default
+// or an argument (`with lagging(lag: 2)`). `chunks = 2` says how many chunks a
 // stage has where the pipeline does not.
 //
 // Statements: `let`, `var` and assignment, `for` over a range or a list, `if`,
 // and the actions `forward`, `backward`, `input_grad`, `weight_grad`. What an
-// action is of: a microbatch, or with several chunks a tuple (microbatch, chunk).
-// Loops of all stages turn at most 2^26 times in all, and a stage's actions are
-// at most four for each of its chunks and microbatches: so everything ends.
+// action is of: a microbatch, or with several chunks a tuple (microbatch,
+// chunk). Loops of all stages turn at most 2^26 times in all, and a stage's
+// actions are at most four for each of its chunks and microbatches: so
+// everything ends.
 #pragma once
 
 #include "lang/ast/Ast.h"
 #include "lang/diagnostics/Diagnostics.h"
+#include "lang/sema/Evaluate.h"
 #include "schedule/Check.h"
 #include "schedule/Schedule.h"
 
@@ -44,9 +46,11 @@ struct Sizes {
 
 struct Evaluated {
   schedule::Schedule schedule;
-  const ast::ScheduleDecl *decl = nullptr;
+  const ast::ScheduleDecl *decl = nullptr; // null: a file read by itself
   // What `Action::source` counts in: the statements, or the cells of the file.
   std::vector<SourceRange> sources;
+  // The value of `chunks` that the schedule is written for, if it says one.
+  std::optional<int64_t> defaultChunks;
 
   // Of an action; the declaration's name where it says none.
   SourceRange rangeOf(const schedule::Action &action) const;
@@ -62,18 +66,22 @@ findSchedule(const std::vector<std::unique_ptr<ast::File>> &files,
              const ast::CallExpr &call, DiagnosticEngine &diags);
 
 // Runs the program, or reads the file (which joins `sources`, the manager that
-// `diags` renders with). `call` may give arguments; null: defaults. `use` is
-// where errors about sizes are reported: the `pipeline` statement, or nowhere.
-// Nothing after errors were reported.
+// `diags` renders with). `call` may give arguments, evaluated in `environment`;
+// null: defaults. `use` is where errors about sizes are reported: the
+// `pipeline` statement, or nowhere. Nothing after errors were reported.
 std::optional<Evaluated>
 evaluateSchedule(const ast::ScheduleDecl &decl, const ast::CallExpr *call,
                  const Sizes &sizes, SourceRange use, SourceManager &sources,
-                 DiagnosticEngine &diags);
+                 DiagnosticEngine &diags,
+                 const sema::Environment *environment = nullptr);
 
 // A file in PyTorch's notation by itself; its sizes are the file's.
 std::optional<Evaluated> readScheduleFile(const std::string &path,
                                           SourceManager &sources,
                                           DiagnosticEngine &diags);
+
+// `4 stages, 8 microbatches and 1 chunk`.
+std::string describeSizes(const schedule::Schedule &schedule);
 
 // `schedule::check`, its violation reported: at the line of the action, with
 // the timeline up to there as notes.
