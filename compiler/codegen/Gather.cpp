@@ -52,7 +52,6 @@ private:
   }
   void findLoops(const Memory &table);
   void setStrides(Memory &memory);
-  void place(Memory &memory, ValueRange indices, Value row);
   void readId(Memory &ids, ValueRange indices);
   SmallVector<Value> counts(ArrayRef<Extents> loops) {
     return llvm::map_to_vector(
@@ -85,21 +84,8 @@ void GatherKernel::setStrides(Memory &memory) {
   w.setStrides(memory, all, columns);
 }
 
-void GatherKernel::place(Memory &memory, ValueRange indices, Value row) {
-  Value offset = w.i64(0);
-  for (auto [index, stride] : llvm::zip(indices, memory.rowStrides)) {
-    if (stride) {
-      offset = w.add(offset, w.mul(index, stride));
-    }
-  }
-  if (row) {
-    offset = w.add(offset, w.mul(row, tableStride));
-  }
-  memory.row = w.address(memory.base, memory.element, offset);
-}
-
 void GatherKernel::readId(Memory &ids, ValueRange indices) {
-  place(ids, indices, {});
+  w.moveTo(ids, indices);
   Value global = b.create<arith::ExtSIOp>(b.getI64Type(), w.loadScalar(ids));
   id = b.create<arith::SubIOp>(global, w.beginOf(tableDim));
   inRange = b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, id,
@@ -122,8 +108,8 @@ Kernel GatherKernel::lookup(Value tableValue, Value resultValue) {
     w.rows(counts(inner), [&](ValueRange innerIndices) {
       SmallVector<Value> indices(outerIndices);
       llvm::append_range(indices, innerIndices);
-      place(table, indices, row);
-      place(result, indices, {});
+      w.moveTo(table, indices, w.mul(row, tableStride));
+      w.moveTo(result, indices);
       auto branch = b.create<scf::IfOp>(inRange, /*withElseRegion=*/true);
       OpBuilder::InsertionGuard guard(b);
       for (bool found : {true, false}) {
@@ -165,8 +151,8 @@ Kernel GatherKernel::scatterAdd(Value updatesValue, Value resultValue) {
     w.rows(counts(inner), [&](ValueRange innerIndices) {
       SmallVector<Value> indices(outerIndices);
       llvm::append_range(indices, innerIndices);
-      place(updates, indices, {});
-      place(result, indices, id);
+      w.moveTo(updates, indices);
+      w.moveTo(result, indices, w.mul(id, tableStride));
       if (columns.empty()) {
         w.storeScalar(result, b.create<arith::AddFOp>(w.loadScalar(result),
                                                       w.loadScalar(updates)));

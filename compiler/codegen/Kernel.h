@@ -43,6 +43,7 @@ llvm::Expected<Kernel> buildRowKernel(const Analysis &analysis,
 llvm::Expected<Kernel> buildLookup(clv::LookupOp op, KernelLibrary &library);
 llvm::Expected<Kernel> buildScatterAdd(clv::ScatterAddOp op,
                                        KernelLibrary &library);
+llvm::Expected<Kernel> buildCumsum(clv::CumsumOp op, KernelLibrary &library);
 
 } // namespace cleave::codegen
 

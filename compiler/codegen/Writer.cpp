@@ -99,6 +99,16 @@ void Writer::setStrides(Memory &memory, ArrayRef<Extents> rows,
   }
 }
 
+void Writer::moveTo(Memory &memory, ValueRange indices, Value further) {
+  Value offset = further ? further : i64(0);
+  for (auto [index, stride] : llvm::zip(indices, memory.rowStrides)) {
+    if (stride) {
+      offset = add(offset, mul(index, stride));
+    }
+  }
+  memory.row = address(memory.base, memory.element, offset);
+}
+
 Value Writer::i64(int64_t value) {
   return b.create<arith::ConstantIntOp>(value, 64);
 }

@@ -55,6 +55,9 @@ public:
   /// Sets strides for loops over `rows` and `columns`.
   void setStrides(Memory &memory, llvm::ArrayRef<Extents> rows,
                   llvm::ArrayRef<Extent> columns);
+  /// Moves a memory to the row at `indices`, and `further` elements on.
+  void moveTo(Memory &memory, mlir::ValueRange indices,
+              mlir::Value further = {});
 
   mlir::Value i64(int64_t value);
   mlir::Value add(mlir::Value a, mlir::Value c);

@@ -102,6 +102,9 @@ llvm::Error ActionBuilder::fill(Action &action, const codegen::Step &step) {
   if (auto scatter = dyn_cast<clv::ScatterAddOp>(op)) {
     return take(codegen::buildScatterAdd(scatter, library), action);
   }
+  if (auto cumsum = dyn_cast<clv::CumsumOp>(op)) {
+    return take(codegen::buildCumsum(cumsum, library), action);
+  }
   if (isa<clv::DotOp>(op)) {
     action.kind = Action::Contraction;
   } else if (isa<clv::SliceOp, clv::PadOp, spmd::LocalSliceOp>(op)) {

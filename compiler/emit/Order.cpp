@@ -190,8 +190,8 @@ std::optional<Names> Orderer::known(Value value) {
 std::optional<Names> Orderer::preferred(Operation *op) {
   Value result = op->getResult(0);
   std::vector<std::string> wanted = setOf(namesOf(result));
-  if (isa<clv::ElementwiseInterface, clv::BroadcastOp, clv::EdgeOp,
-          clv::WeightOp, clv::GradientOp>(op)) {
+  if (isa<clv::ElementwiseInterface, clv::BroadcastOp, clv::CumsumOp,
+          clv::EdgeOp, clv::WeightOp, clv::GradientOp>(op)) {
     std::optional<Names> best;
     bool isFloat = false;
     for (Value operand : op->getOperands()) {

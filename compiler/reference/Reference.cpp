@@ -227,6 +227,7 @@ private:
   void dot(DotOp op);
   void lookup(LookupOp op);
   void scatterAdd(ScatterAddOp op);
+  void cumsum(CumsumOp op);
   void extreme(ExtremeOp op);
   void softmax(Value x, ArrayRef<StringRef> over, Value result, bool isLog);
   void part(Value x, Value result, StringRef dim, StringRef to, int64_t first,
@@ -351,6 +352,32 @@ void Evaluator::scatterAdd(ScatterAddOp op) {
              auto id = static_cast<int64_t>(ids.values[at[1]]);
              if (id >= 0 && id < rows) {
                out.values[at[2] + id * step] += updates.values[at[0]];
+             }
+           });
+  set(op.getResult(), std::move(out));
+}
+
+void Evaluator::cumsum(CumsumOp op) {
+  Tensor out = zerosOf(op.getResult());
+  const Tensor &x = get(op.getX());
+  int64_t size = sizeOf(op.getX().getType(), op.getDim());
+  Nest row, nest; // along the dim, and over the others
+  row.add(op.getDim(), size);
+  int64_t step = row.strides(op.getX())[0];
+  int64_t outStep = row.strides(op.getResult())[0];
+  for (auto [name, count] :
+       llvm::zip(dimsOf(op.getX()), typeOf(op.getX()).getShape())) {
+    if (name != op.getDim()) {
+      nest.add(name, count);
+    }
+  }
+  nest.run(std::array{nest.strides(op.getX()), nest.strides(op.getResult())},
+           [&](const std::array<int64_t, 2> &at) {
+             double total = 0;
+             for (int64_t k = 0; k < size; ++k) {
+               int64_t i = op.getReverse() ? size - 1 - k : k;
+               total += x.values[at[0] + i * step];
+               out.values[at[1] + i * outStep] = total;
              }
            });
   set(op.getResult(), std::move(out));
@@ -529,6 +556,7 @@ llvm::Error Evaluator::run(Operation *op) {
       .Case<DotOp>([&](DotOp op) { dot(op); })
       .Case<LookupOp>([&](LookupOp op) { lookup(op); })
       .Case<ScatterAddOp>([&](ScatterAddOp op) { scatterAdd(op); })
+      .Case<CumsumOp>([&](CumsumOp op) { cumsum(op); })
       .Case<ExtremeOp>([&](ExtremeOp op) { extreme(op); })
       .Case<SoftmaxOp>([&](SoftmaxOp op) {
         softmax(op.getX(), namesIn(op.getOver()), op.getResult(), false);

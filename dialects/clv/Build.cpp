@@ -17,24 +17,13 @@ Value Build::create(Type type, Args &&...args) {
   return op->getResult(0);
 }
 
-static StringRef nameOf(Elementwise function) {
-  static constexpr StringLiteral names[] = {
-      "add",          "sub",     "mul",  "div",  "maximum",    "minimum",
-      "pow",          "neg",     "exp",  "log",  "sqrt",       "rsqrt",
-      "sin",          "cos",     "tanh", "erf",  "relu",       "gelu",
-      "silu",         "sigmoid", "abs",  "less", "less_equal", "equal",
-      "not_equal",    "and",     "or",   "not",  "select",     "cast",
-      "stop_gradient"};
-  return names[static_cast<size_t>(function)];
-}
-
 Value Build::elementwise(Elementwise function, ValueRange operands) {
   Type element =
       cast<RankedTensorType>(operands.back().getType()).getElementType();
   if (function >= Elementwise::Less && function <= Elementwise::NotEqual) {
     element = builder.getI1Type();
   }
-  OperationState state(loc, "clv." + nameOf(function).str());
+  OperationState state(loc, "clv." + stringifyElementwise(function).str());
   state.addOperands(operands);
   state.addTypes(elementwiseType(element, operands));
   Operation *op = builder.create(state);
@@ -145,6 +134,10 @@ Value Build::scatterAdd(Value updates, Value ids, RankedTensorType type,
 Value Build::index(StringRef dim, int64_t size, int64_t first) {
   Type type = tensorType(builder.getI32Type(), dim, size);
   return create<IndexOp>(type, builder.getI64IntegerAttr(first));
+}
+
+Value Build::cumsum(Value x, StringRef dim, bool reverse) {
+  return create<CumsumOp>(x.getType(), x, dim, reverse);
 }
 
 Value Build::softmax(Value x, ArrayRef<StringRef> over) {

@@ -21,41 +21,6 @@
 
 namespace cleave::clv {
 
-/// The functions of scalars that elementwise operations compute.
-enum class Elementwise : uint8_t {
-  Add,
-  Sub,
-  Mul,
-  Div,
-  Maximum,
-  Minimum,
-  Pow,
-  Neg,
-  Exp,
-  Log,
-  Sqrt,
-  Rsqrt,
-  Sin,
-  Cos,
-  Tanh,
-  Erf,
-  Relu,
-  Gelu,
-  Silu,
-  Sigmoid,
-  Abs,
-  Less,
-  LessEqual,
-  Equal,
-  NotEqual,
-  And,
-  Or,
-  Not,
-  Select,
-  Cast,
-  Identity
-};
-
 /// The floating-point operations of one operation, for the shapes of its types:
 /// a multiply-add counts as two, moving data as none.
 int64_t flopsOf(mlir::Operation *op);
@@ -104,6 +69,19 @@ ScopeAttr scopeOfValue(mlir::Value value);
 ScopeAttr backwardOf(ScopeAttr scope);
 
 //===----------------------------------------------------------------------===//
+// What the methods of elementwise operations do, told apart by their function.
+//===----------------------------------------------------------------------===//
+
+Rule elementwiseRule(mlir::Operation *op, Elementwise function);
+/// As GradientInterface::buildGradient.
+llvm::LogicalResult
+elementwiseGradient(mlir::OpBuilder &builder, mlir::Operation *op,
+                    Elementwise function, mlir::Value result,
+                    llvm::SmallVectorImpl<mlir::Value> &gradients);
+llvm::LogicalResult verifyElementwise(mlir::Operation *op,
+                                      Elementwise function);
+
+//===----------------------------------------------------------------------===//
 // Builders. Result types follow from the operands, the scope is `scope`.
 //===----------------------------------------------------------------------===//
 
@@ -133,6 +111,7 @@ public:
   mlir::Value scatterAdd(mlir::Value updates, mlir::Value ids,
                          mlir::RankedTensorType type, llvm::StringRef dim);
   mlir::Value index(llvm::StringRef dim, int64_t size, int64_t first = 0);
+  mlir::Value cumsum(mlir::Value x, llvm::StringRef dim, bool reverse = false);
   mlir::Value softmax(mlir::Value x, llvm::ArrayRef<llvm::StringRef> over);
   mlir::Value logsumexp(mlir::Value x, llvm::ArrayRef<llvm::StringRef> over);
   mlir::Value rename(mlir::Value x, llvm::StringRef from, llvm::StringRef to);

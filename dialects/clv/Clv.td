@@ -185,6 +185,45 @@ class Clv_ComputeOp<string mnemonic, list<Trait> traits = []>
 // Elementwise
 //===----------------------------------------------------------------------===//
 
+/// The functions of scalars, each with the mnemonic of its operation. The
+/// functions up to Pow are arithmetic; those from Less to NotEqual compare.
+def Clv_ElementwiseFunction : I32EnumAttr<"Elementwise",
+    "the function of scalars that an elementwise operation computes", [
+    I32EnumAttrCase<"Add", 0, "add">,
+    I32EnumAttrCase<"Sub", 1, "sub">,
+    I32EnumAttrCase<"Mul", 2, "mul">,
+    I32EnumAttrCase<"Div", 3, "div">,
+    I32EnumAttrCase<"Maximum", 4, "maximum">,
+    I32EnumAttrCase<"Minimum", 5, "minimum">,
+    I32EnumAttrCase<"Pow", 6, "pow">,
+    I32EnumAttrCase<"Neg", 7, "neg">,
+    I32EnumAttrCase<"Exp", 8, "exp">,
+    I32EnumAttrCase<"Log", 9, "log">,
+    I32EnumAttrCase<"Sqrt", 10, "sqrt">,
+    I32EnumAttrCase<"Rsqrt", 11, "rsqrt">,
+    I32EnumAttrCase<"Sin", 12, "sin">,
+    I32EnumAttrCase<"Cos", 13, "cos">,
+    I32EnumAttrCase<"Tanh", 14, "tanh">,
+    I32EnumAttrCase<"Erf", 15, "erf">,
+    I32EnumAttrCase<"Relu", 16, "relu">,
+    I32EnumAttrCase<"Gelu", 17, "gelu">,
+    I32EnumAttrCase<"Silu", 18, "silu">,
+    I32EnumAttrCase<"Sigmoid", 19, "sigmoid">,
+    I32EnumAttrCase<"Abs", 20, "abs">,
+    I32EnumAttrCase<"Less", 21, "less">,
+    I32EnumAttrCase<"LessEqual", 22, "less_equal">,
+    I32EnumAttrCase<"Equal", 23, "equal">,
+    I32EnumAttrCase<"NotEqual", 24, "not_equal">,
+    I32EnumAttrCase<"And", 25, "and">,
+    I32EnumAttrCase<"Or", 26, "or">,
+    I32EnumAttrCase<"Not", 27, "not">,
+    I32EnumAttrCase<"Select", 28, "select">,
+    I32EnumAttrCase<"Cast", 29, "cast">,
+    I32EnumAttrCase<"Identity", 30, "stop_gradient">]> {
+  let cppNamespace = "::cleave::clv";
+  let genSpecializedAttr = 0;
+}
+
 def Clv_ElementwiseInterface : OpInterface<"ElementwiseInterface"> {
   let cppNamespace = "::cleave::clv";
   let description = [{
@@ -209,6 +248,20 @@ class Clv_Elementwise<string mnemonic, string function, dag operands,
   let extraClassDeclaration = [{
     ::cleave::clv::Elementwise getFunction() {
       return ::cleave::clv::Elementwise::}] # function # [{;
+    }
+  }];
+  let extraClassDefinition = [{
+    ::cleave::clv::Rule $cppClass::getRule() {
+      return elementwiseRule(getOperation(), getFunction());
+    }
+    ::llvm::LogicalResult $cppClass::buildGradient(
+        ::mlir::OpBuilder &builder, ::mlir::ValueRange results,
+        ::llvm::SmallVectorImpl<::mlir::Value> &gradients) {
+      return elementwiseGradient(builder, getOperation(), getFunction(),
+                                 results[0], gradients);
+    }
+    ::llvm::LogicalResult $cppClass::verify() {
+      return verifyElementwise(getOperation(), getFunction());
     }
   }];
 }
@@ -395,6 +448,19 @@ def Clv_ExtremeOp : Clv_ComputeOp<"extreme"> {
   let arguments = (ins Clv_FloatTensor:$x, Clv_FloatTensor:$value, StrAttr:$dim);
   let results = (outs Clv_IntTensor:$result);
   let assemblyFormat = "$x `,` $value `along` $dim attr-dict "
+                       "`:` functional-type(operands, results)";
+}
+
+def Clv_CumsumOp : Clv_ComputeOp<"cumsum"> {
+  let summary = "running sums along a dim";
+  let description = [{
+    Element i is the sum of the elements of x up to and with i; with `reverse`,
+    of i and those after it. Result dims: those of x. Any order of result dims
+    is legal; builders keep the order of x.
+  }];
+  let arguments = (ins Clv_FloatTensor:$x, StrAttr:$dim, UnitAttr:$reverse);
+  let results = (outs Clv_FloatTensor:$result);
+  let assemblyFormat = "$x `along` $dim (`reverse` $reverse^)? attr-dict "
                        "`:` functional-type(operands, results)";
 }
 

@@ -136,7 +136,7 @@ static bool sameTensor(Type a, Type b) {
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-static LogicalResult verifyElementwise(Operation *op, Elementwise function) {
+LogicalResult clv::verifyElementwise(Operation *op, Elementwise function) {
   if (failed(verifyDims(op))) {
     return failure();
   }
@@ -172,43 +172,6 @@ static LogicalResult verifyElementwise(Operation *op, Elementwise function) {
                        isCompare ? IntegerType::get(op->getContext(), 1)
                                  : last);
 }
-
-#define ELEMENTWISE_VERIFY(OP)                                                 \
-  LogicalResult OP::verify() {                                                 \
-    return verifyElementwise(getOperation(), getFunction());                   \
-  }
-ELEMENTWISE_VERIFY(AddOp)
-ELEMENTWISE_VERIFY(SubOp)
-ELEMENTWISE_VERIFY(MulOp)
-ELEMENTWISE_VERIFY(DivOp)
-ELEMENTWISE_VERIFY(MaximumOp)
-ELEMENTWISE_VERIFY(MinimumOp)
-ELEMENTWISE_VERIFY(PowOp)
-ELEMENTWISE_VERIFY(NegOp)
-ELEMENTWISE_VERIFY(ExpOp)
-ELEMENTWISE_VERIFY(LogOp)
-ELEMENTWISE_VERIFY(SqrtOp)
-ELEMENTWISE_VERIFY(RsqrtOp)
-ELEMENTWISE_VERIFY(SinOp)
-ELEMENTWISE_VERIFY(CosOp)
-ELEMENTWISE_VERIFY(TanhOp)
-ELEMENTWISE_VERIFY(ErfOp)
-ELEMENTWISE_VERIFY(ReluOp)
-ELEMENTWISE_VERIFY(GeluOp)
-ELEMENTWISE_VERIFY(SiluOp)
-ELEMENTWISE_VERIFY(SigmoidOp)
-ELEMENTWISE_VERIFY(AbsOp)
-ELEMENTWISE_VERIFY(LessOp)
-ELEMENTWISE_VERIFY(LessEqualOp)
-ELEMENTWISE_VERIFY(EqualOp)
-ELEMENTWISE_VERIFY(NotEqualOp)
-ELEMENTWISE_VERIFY(AndOp)
-ELEMENTWISE_VERIFY(OrOp)
-ELEMENTWISE_VERIFY(NotOp)
-ELEMENTWISE_VERIFY(SelectOp)
-ELEMENTWISE_VERIFY(CastOp)
-ELEMENTWISE_VERIFY(StopGradientOp)
-#undef ELEMENTWISE_VERIFY
 
 //===----------------------------------------------------------------------===//
 // Values from nothing
@@ -333,6 +296,16 @@ LogicalResult ScatterAddOp::verify() {
   SmallVector<StringRef> expected = {getDim()};
   llvm::append_range(expected, without(updates, ids));
   return verifyResultDims(*this, expected, /*inOrder=*/false);
+}
+
+LogicalResult CumsumOp::verify() {
+  if (failed(verifyDims(*this)) ||
+      failed(verifyOver(*this, getDim(), getX())) ||
+      failed(verifyElement(*this, "the result", elementOf(getResult()),
+                           elementOf(getX())))) {
+    return failure();
+  }
+  return verifyResultDims(*this, dimsOf(getX()), /*inOrder=*/false);
 }
 
 LogicalResult ExtremeOp::verify() {

@@ -26,7 +26,7 @@ int64_t clv::flopsOf(Operation *op) {
         }
         return 2 * contracted * elementsOf(dot.getResult());
       })
-      .Case<ReduceOp, ExtremeOp, ScatterAddOp>(
+      .Case<ReduceOp, ExtremeOp, ScatterAddOp, CumsumOp>(
           [](auto op) { return elementsOf(op->getOperand(0)); })
       // max, subtract, exp, sum, and a division or an addition
       .Case<SoftmaxOp, LogsumexpOp>(

@@ -15,6 +15,7 @@
 #include <cmath>
 
 using namespace mlir;
+using namespace cleave;
 using namespace cleave::clv;
 
 namespace {
@@ -99,9 +100,9 @@ static Value slopeOf(Backward &b, Elementwise function, Value x, Value y) {
   }
 }
 
-static LogicalResult elementwiseGradient(OpBuilder &builder, Operation *op,
-                                         Elementwise function, Value g,
-                                         SmallVectorImpl<Value> &gradients) {
+LogicalResult clv::elementwiseGradient(OpBuilder &builder, Operation *op,
+                                       Elementwise function, Value g,
+                                       SmallVectorImpl<Value> &gradients) {
   gradients.assign(op->getNumOperands(), Value());
   Value y = op->getResult(0);
   if (!g || !isFloat(y)) {
@@ -178,45 +179,6 @@ static LogicalResult elementwiseGradient(OpBuilder &builder, Operation *op,
   gradients.assign({b.mul(g, slope)});
   return success();
 }
-
-#define ELEMENTWISE_GRADIENT(OP)                                               \
-  LogicalResult OP::buildGradient(OpBuilder &builder, ValueRange results,      \
-                                  SmallVectorImpl<Value> &gradients) {         \
-    return elementwiseGradient(builder, getOperation(), getFunction(),         \
-                               results[0], gradients);                         \
-  }
-ELEMENTWISE_GRADIENT(AddOp)
-ELEMENTWISE_GRADIENT(SubOp)
-ELEMENTWISE_GRADIENT(MulOp)
-ELEMENTWISE_GRADIENT(DivOp)
-ELEMENTWISE_GRADIENT(MaximumOp)
-ELEMENTWISE_GRADIENT(MinimumOp)
-ELEMENTWISE_GRADIENT(PowOp)
-ELEMENTWISE_GRADIENT(NegOp)
-ELEMENTWISE_GRADIENT(ExpOp)
-ELEMENTWISE_GRADIENT(LogOp)
-ELEMENTWISE_GRADIENT(SqrtOp)
-ELEMENTWISE_GRADIENT(RsqrtOp)
-ELEMENTWISE_GRADIENT(SinOp)
-ELEMENTWISE_GRADIENT(CosOp)
-ELEMENTWISE_GRADIENT(TanhOp)
-ELEMENTWISE_GRADIENT(ErfOp)
-ELEMENTWISE_GRADIENT(ReluOp)
-ELEMENTWISE_GRADIENT(GeluOp)
-ELEMENTWISE_GRADIENT(SiluOp)
-ELEMENTWISE_GRADIENT(SigmoidOp)
-ELEMENTWISE_GRADIENT(AbsOp)
-ELEMENTWISE_GRADIENT(LessOp)
-ELEMENTWISE_GRADIENT(LessEqualOp)
-ELEMENTWISE_GRADIENT(EqualOp)
-ELEMENTWISE_GRADIENT(NotEqualOp)
-ELEMENTWISE_GRADIENT(AndOp)
-ELEMENTWISE_GRADIENT(OrOp)
-ELEMENTWISE_GRADIENT(NotOp)
-ELEMENTWISE_GRADIENT(SelectOp)
-ELEMENTWISE_GRADIENT(CastOp)
-ELEMENTWISE_GRADIENT(StopGradientOp)
-#undef ELEMENTWISE_GRADIENT
 
 //===----------------------------------------------------------------------===//
 // Operations without a gradient
@@ -341,6 +303,16 @@ LogicalResult ScatterAddOp::buildGradient(OpBuilder &builder,
   gradients.assign(2, Value());
   if (Value g = results[0]) {
     gradients[0] = Backward(builder, *this).lookup(g, getIds(), getDim());
+  }
+  return success();
+}
+
+/// Element i counts in every sum from i on: the sums run the other way.
+LogicalResult CumsumOp::buildGradient(OpBuilder &builder, ValueRange results,
+                                      SmallVectorImpl<Value> &gradients) {
+  gradients.assign(1, Value());
+  if (Value g = results[0]) {
+    gradients[0] = Backward(builder, *this).cumsum(g, getDim(), !getReverse());
   }
   return success();
 }

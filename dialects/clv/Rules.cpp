@@ -13,6 +13,7 @@
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
+using namespace cleave;
 using namespace cleave::clv;
 
 static FactorKind kindOf(Reduction reduction) {
@@ -82,7 +83,7 @@ static bool isZero(Value value) {
   return number && number.getValue().isZero();
 }
 
-static Rule elementwiseRule(Operation *op, Elementwise function) {
+Rule clv::elementwiseRule(Operation *op, Elementwise function) {
   Rule rule = byName(op);
   switch (function) {
   case Elementwise::Add:
@@ -110,41 +111,6 @@ static Rule elementwiseRule(Operation *op, Elementwise function) {
   }
   return rule;
 }
-
-#define ELEMENTWISE_RULE(OP)                                                   \
-  Rule OP::getRule() { return elementwiseRule(getOperation(), getFunction()); }
-ELEMENTWISE_RULE(AddOp)
-ELEMENTWISE_RULE(SubOp)
-ELEMENTWISE_RULE(MulOp)
-ELEMENTWISE_RULE(DivOp)
-ELEMENTWISE_RULE(MaximumOp)
-ELEMENTWISE_RULE(MinimumOp)
-ELEMENTWISE_RULE(PowOp)
-ELEMENTWISE_RULE(NegOp)
-ELEMENTWISE_RULE(ExpOp)
-ELEMENTWISE_RULE(LogOp)
-ELEMENTWISE_RULE(SqrtOp)
-ELEMENTWISE_RULE(RsqrtOp)
-ELEMENTWISE_RULE(SinOp)
-ELEMENTWISE_RULE(CosOp)
-ELEMENTWISE_RULE(TanhOp)
-ELEMENTWISE_RULE(ErfOp)
-ELEMENTWISE_RULE(ReluOp)
-ELEMENTWISE_RULE(GeluOp)
-ELEMENTWISE_RULE(SiluOp)
-ELEMENTWISE_RULE(SigmoidOp)
-ELEMENTWISE_RULE(AbsOp)
-ELEMENTWISE_RULE(LessOp)
-ELEMENTWISE_RULE(LessEqualOp)
-ELEMENTWISE_RULE(EqualOp)
-ELEMENTWISE_RULE(NotEqualOp)
-ELEMENTWISE_RULE(AndOp)
-ELEMENTWISE_RULE(OrOp)
-ELEMENTWISE_RULE(NotOp)
-ELEMENTWISE_RULE(SelectOp)
-ELEMENTWISE_RULE(CastOp)
-ELEMENTWISE_RULE(StopGradientOp)
-#undef ELEMENTWISE_RULE
 
 Rule ConstantOp::getRule() { return byName(*this); }
 Rule IndexOp::getRule() { return byName(*this); }
@@ -181,6 +147,13 @@ Rule ScatterAddOp::getRule() {
     setKind(rule, name, FactorKind::Sum);
   }
   rule.passesSum = {true, false};
+  return rule;
+}
+
+Rule CumsumOp::getRule() {
+  Rule rule = byName(*this);
+  setKind(rule, getDim(), FactorKind::Whole);
+  rule.passesSum = {true};
   return rule;
 }
 

@@ -74,8 +74,12 @@ struct StrategyDecl : Decl {
   CLEAVE_DECL(StrategyDecl, Strategy)
 };
 
+// `schedule NAME(stage, stages, micro) dealt { … }`, or
+// `schedule NAME from "file.csv"`: then there are no parameters and no body.
 struct ScheduleDecl : Decl {
   enum Deal { Plain, Dealt, Folded } deal = Plain;
+  std::optional<std::string> path;
+  SourceRange pathRange; // where path
   std::vector<Param> params;
   Block body;
   CLEAVE_DECL(ScheduleDecl, Schedule)

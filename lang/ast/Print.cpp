@@ -69,6 +69,11 @@ void Printer::decl(const Decl &d) {
     out += ' ';
     block(s->body);
   } else if (auto *s = dynCast<ScheduleDecl>(&d)) {
+    if (s->path) {
+      out += " from ";
+      string(*s->path);
+      return;
+    }
     params(s->params);
     out += s->deal == ScheduleDecl::Dealt    ? " dealt "
            : s->deal == ScheduleDecl::Folded ? " folded "

@@ -131,6 +131,11 @@ std::unique_ptr<Decl> Builder::buildDecl(P::DeclContext *context) {
   if (auto *c = context->scheduleDecl()) {
     auto decl = begin<ScheduleDecl>(c);
     decl->name = buildName(c->word());
+    if (c->STRING()) {
+      decl->path = stringValue(c->STRING()->getSymbol());
+      decl->pathRange = rangeOf(c->STRING());
+      return decl;
+    }
     decl->params = buildParams(c->params());
     decl->deal = c->DEALT()    ? ScheduleDecl::Dealt
                  : c->FOLDED() ? ScheduleDecl::Folded

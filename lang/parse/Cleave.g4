@@ -27,7 +27,8 @@ modelDecl: MODEL word params? codeBlock END;
 fnDecl: FN word params (USING words)? codeBlock END;
 optimizerDecl: OPTIMIZER word params? codeBlock END;
 strategyDecl: STRATEGY word params? (USING words)? planBlock END;
-scheduleDecl: SCHEDULE word params (DEALT | FOLDED)? codeBlock END;
+scheduleDecl
+  : SCHEDULE word (params (DEALT | FOLDED)? codeBlock | FROM STRING) END;
 algorithmDecl
   : ALGORITHM word FOR call WHEN condition (',' condition)* codeBlock END;
 condition: ref ON axis | expr;

@@ -29,7 +29,8 @@ const Form forms[] = {
     {P::RuleFile, P::STRATEGY, P::RuleStrategyDecl, "strategy",
      "strategy NAME(PARAM: TYPE, …) [using AXIS, …] { … }"},
     {P::RuleFile, P::SCHEDULE, P::RuleScheduleDecl, "schedule",
-     "schedule NAME(PARAM, …) [dealt | folded] { … }"},
+     "schedule NAME(PARAM, …) [dealt | folded] { … }, or schedule NAME from "
+     "\"FILE.csv\""},
     {P::RuleFile, P::ALGORITHM, P::RuleAlgorithmDecl, "algorithm",
      "algorithm NAME for FN(PARAM, …) when DIM on AXIS, … { … }"},
     {P::RuleFile, P::PLAN, P::RulePlanDecl, "plan",

@@ -50,6 +50,7 @@ const std::map<std::string, Method> &table() {
       {"mean", &BuiltinCall::reduce},
       {"max", &BuiltinCall::reduce},
       {"min", &BuiltinCall::reduce},
+      {"cumsum", &BuiltinCall::cumsum},
       {"softmax", &BuiltinCall::softmax},
       {"logsumexp", &BuiltinCall::softmax},
       {"lookup", &BuiltinCall::lookup},

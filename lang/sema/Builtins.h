@@ -24,7 +24,8 @@ public:
 
   // Contractions.cpp: what sums over dims or looks up along one.
   Val dot();
-  Val reduce();  // sum, mean, max, min
+  Val reduce(); // sum, mean, max, min
+  Val cumsum();
   Val softmax(); // softmax, logsumexp
   Val lookup();
   Val pick();
@@ -51,6 +52,8 @@ private:
   // Dims that an argument names: one, or a list of some; products as their
   // factors. Nothing after an error.
   std::optional<Strings> dimsIn(const ast::Expr &expr);
+  // The dims that `over:`, which must be given, names. Nothing after an error.
+  std::optional<Strings> overDims();
   // A dim that is no sum, as written in an argument's name.
   std::string dimOf(const ast::Name &name);
   // Whether the tensor has these dims; else an error that names both.

@@ -47,6 +47,17 @@ std::optional<Strings> BuiltinCall::dimsIn(const Expr &expr) {
   return result;
 }
 
+std::optional<Strings> BuiltinCall::overDims() {
+  if (const Arg *over = args.find("over")) {
+    return dimsIn(*over->value);
+  }
+  e.diags
+      .error(Diag::BadArguments, range,
+             quoted(name) + " does not say over which dims")
+      .help("write `" + name + "(x, over: dim)`");
+  return std::nullopt;
+}
+
 std::string BuiltinCall::dimOf(const Name &written) {
   std::string dim = e.resolveDim(written.text, written.range);
   if (!dim.empty() && e.dims.isSum(dim)) {
@@ -202,27 +213,44 @@ Val BuiltinCall::reduce() {
   });
 }
 
+Val BuiltinCall::cumsum() {
+  if (!accept(1, 1, {"over"})) {
+    return {};
+  }
+  Val x = arg(0);
+  std::optional<Strings> names = overDims();
+  if (!names) {
+    return {};
+  }
+  SourceRange where = args.find("over")->value->range;
+  if (names->size() != 1) {
+    e.diags.error(Diag::BadArguments, where,
+                  "`cumsum` runs along one dim, not along " + listed(*names));
+    return {};
+  }
+  return e.lift(x, range, [&](llvm::ArrayRef<Val> vals) -> Tensor {
+    Tensor tensor = e.materialize(vals[0], expr(0).range);
+    if (!tensor || !isElement(tensor, e.builder.getF32Type(), expr(0).range) ||
+        !has(tensor, *names, where)) {
+      return {};
+    }
+    return build().cumsum(tensor, names->front());
+  });
+}
+
 Val BuiltinCall::softmax() {
   if (!accept(1, 1, {"over"})) {
     return {};
   }
   Val x = arg(0);
-  const Arg *over = args.find("over");
-  if (!over) {
-    e.diags
-        .error(Diag::BadArguments, range,
-               quoted(name) + " does not say over which dims")
-        .help("write `" + name + "(x, over: dim)`");
-    return {};
-  }
-  std::optional<Strings> names = dimsIn(*over->value);
+  std::optional<Strings> names = overDims();
   if (!names) {
     return {};
   }
   return e.lift(x, range, [&](llvm::ArrayRef<Val> vals) -> Tensor {
     Tensor tensor = e.materialize(vals[0], expr(0).range);
     if (!tensor || !isElement(tensor, e.builder.getF32Type(), expr(0).range) ||
-        !has(tensor, *names, over->value->range)) {
+        !has(tensor, *names, args.find("over")->value->range)) {
       return {};
     }
     return name == "softmax" ? build().softmax(tensor, refs(*names))

@@ -192,9 +192,18 @@ std::optional<Value> Evaluator::visitCall(const CallExpr &expr) {
 }
 
 std::optional<Value> Evaluator::visitIndex(const IndexExpr &expr) {
-  std::optional<Value> base = visit(*expr.base);
+  // The element of a named list, without a copy of the list.
+  const Value *base = nullptr;
+  if (auto *name = dynCast<NameExpr>(expr.base)) {
+    base = environment.findStored(name->name);
+  }
+  std::optional<Value> computed;
   if (!base) {
-    return std::nullopt;
+    computed = visit(*expr.base);
+    if (!computed) {
+      return std::nullopt;
+    }
+    base = &*computed;
   }
   if (base->kind != Value::Kind::List && base->kind != Value::Kind::Tuple &&
       base->kind != Value::Kind::Range) {
@@ -366,6 +375,18 @@ const Value *Environment::find(std::string_view name) const {
   for (const Environment *scope = this; scope; scope = scope->parent) {
     if (auto it = scope->values.find(name); it != scope->values.end()) {
       return &it->second;
+    }
+  }
+  return nullptr;
+}
+
+const Value *Environment::findStored(std::string_view name) const {
+  for (const Environment *scope = this; scope; scope = scope->parent) {
+    if (auto it = scope->values.find(name); it != scope->values.end()) {
+      return &it->second;
+    }
+    if (scope->resolve && scope->resolve(name)) {
+      return nullptr;
     }
   }
   return nullptr;

@@ -88,6 +88,8 @@ struct Environment {
 
   const Value *find(std::string_view name) const;
   std::optional<Value> lookup(std::string_view name) const;
+  // What `lookup` gives, where it is stored; null where it is computed.
+  const Value *findStored(std::string_view name) const;
   std::vector<std::string> names() const; // all visible ones
 };
 

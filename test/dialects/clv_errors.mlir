@@ -183,6 +183,25 @@ func.func @f(%x: !ab, %m: !b) {
 // -----
 
 !ab = tensor<2x3xf32, #clv.dims<a, b>>
+func.func @f(%x: !ab) {
+  // expected-error@+1 {{'clv.cumsum' op is over dim `c`, which an operand lacks; it has [a, b]}}
+  %0 = clv.cumsum %x along "c" : (!ab) -> !ab
+  return
+}
+
+// -----
+
+!ab = tensor<2x3xf32, #clv.dims<a, b>>
+!a = tensor<2xf32, #clv.dims<a>>
+func.func @f(%x: !ab) {
+  // expected-error@+1 {{'clv.cumsum' op gives dims [a, b], but its result has [a]}}
+  %0 = clv.cumsum %x along "b" : (!ab) -> !a
+  return
+}
+
+// -----
+
+!ab = tensor<2x3xf32, #clv.dims<a, b>>
 !a = tensor<2xf32, #clv.dims<a>>
 func.func @f(%x: !ab) {
   // expected-error@+1 {{'clv.softmax' op gives dims [a, b], but its result has [a]}}

@@ -39,8 +39,12 @@ func.func @ops(%x: !ab, %y: !a, %p: !b, %ids: !ai, %n: !i) -> !ab {
   %11 = clv.edge %10 {inner = "layer/mlp"} : (!b) -> !b
   // CHECK: clv.softmax %{{.*}} over ["a", "b"]
   %12 = clv.softmax %5 over ["a", "b"] : (!ab) -> !ab
-  %13 = clv.add %12, %11 : (!ab, !b) -> !ab
-  return %13 : !ab
+  // CHECK: clv.cumsum %{{.*}} along "b" : (
+  %13 = clv.cumsum %12 along "b" : (!ab) -> !ab
+  // CHECK: clv.cumsum %{{.*}} along "a" reverse : (
+  %14 = clv.cumsum %13 along "a" reverse : (!ab) -> !ab
+  %15 = clv.add %14, %11 : (!ab, !b) -> !ab
+  return %15 : !ab
 }
 
 // CHECK-LABEL: func.func @names

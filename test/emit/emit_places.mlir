@@ -54,3 +54,22 @@ func.func @order(%m: tensor<32xi1, #clv.dims<e>>, %x: !be, %w: tensor<32x8xf32, 
   %d = clv.dot %y, %w over ["e"] : (tensor<32x4xf32, #clv.dims<e, b>>, tensor<32x8xf32, #clv.dims<e, k>>) -> tensor<4x8xf32, #clv.dims<b, k>>
   return %d : tensor<4x8xf32, #clv.dims<b, k>>
 }
+
+// Running sums have their operand's order, whatever the order in the type.
+// CHECK-LABEL: exec.program @sums
+// CHECK-NOT: f32[%e, %b]
+// CHECK: exec.kernel {{.*}}_cumsum
+func.func @sums(%x: !be, %w: tensor<32x8xf32, #clv.dims<e, k>>) -> tensor<4x8xf32, #clv.dims<b, k>> {
+  %c = clv.cumsum %x along "b" : (!be) -> tensor<32x4xf32, #clv.dims<e, b>>
+  %d = clv.dot %c, %w over ["e"] : (tensor<32x4xf32, #clv.dims<e, b>>, tensor<32x8xf32, #clv.dims<e, k>>) -> tensor<4x8xf32, #clv.dims<b, k>>
+  return %d : tensor<4x8xf32, #clv.dims<b, k>>
+}
+
+// They are written over it where nothing else reads it.
+// CHECK-LABEL: exec.program @sum_in_place arena 0
+// CHECK: exec.kernel {{.*}}_cumsum(%w, %w)
+// CHECK-NOT: exec.move
+func.func @sum_in_place(%p: !be {clv.role = "param", clv.path = "w"}) -> (!be {clv.result = "param", clv.path = "w"}) {
+  %n = clv.cumsum %p along "e" : (!be) -> !be
+  return %n : !be
+}

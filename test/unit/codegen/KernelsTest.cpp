@@ -234,6 +234,39 @@ TEST(Kernels, LookupAndScatterAdd) {
         {{"b", 40}, {"v", 7}, {"e", 20}}, uneven({{"v", {0}}, {"e", {1}}}));
 }
 
+TEST(Kernels, Cumsum) {
+  // Along each dim, both ways; the last result has its dims in another order.
+  checkWidths(R"(func.func @f(%x: {t k e b}) ->
+      ({t k e b}, {t k e b}, {b e k t}) {
+    %0 = clv.cumsum %x along "k" : ({t k e b}) -> {t k e b}
+    %1 = clv.cumsum %x along "t" reverse : ({t k e b}) -> {t k e b}
+    %2 = clv.cumsum %x along "k" reverse : ({t k e b}) -> {b e k t}
+    return %0, %1, %2 : {t k e b}, {t k e b}, {b e k t}
+  })");
+  for (int64_t n : widths) {
+    // The summed dim is the last, or the only one.
+    check(R"(func.func @f(%x: {b e}, %y: {e}) -> ({b e}, {e}, {e}) {
+      %0 = clv.cumsum %x along "e" : ({b e}) -> {b e}
+      %1 = clv.cumsum %y along "e" : ({e}) -> {e}
+      %2 = clv.cumsum %y along "e" reverse : ({e}) -> {e}
+      return %0, %1, %2 : {b e}, {e}, {e}
+    })",
+          {{"b", 3}, {"e", n}});
+  }
+}
+
+TEST(Kernels, LongCumsumsKeepDigits) {
+  Options options;
+  options.tolerance = 1e-7;
+  options.data = [](unsigned, int64_t n) { return 1 + (n % 13) * 0.01; };
+  for (const char *way : {"", " reverse"}) {
+    check(
+        "func.func @f(%x: {e b}) -> {e b} {\n %0 = clv.cumsum %x along \"e\"" +
+            std::string(way) + " : ({e b}) -> {e b}\n return %0 : {e b}\n }",
+        {{"e", 100003}, {"b", 3}}, options);
+  }
+}
+
 TEST(Kernels, Extreme) {
   Options options;
   options.data = [](unsigned, int64_t n) { return (n * 5) % 7; };

@@ -7,6 +7,9 @@
 
 #include "test/unit/differentiate/Check.h"
 
+#include <set>
+
+using namespace cleave;
 using namespace cleave::test;
 
 namespace {
@@ -102,6 +105,10 @@ const Case kCases[] = {
      "%r = clv.scatter_add %x, %i along \"c\" : (!ab, tensor<2xi32, "
      "#clv.dims<a>>) -> tensor<2x3xf32, #clv.dims<c, b>>\n",
      "!cb"},
+    {"cumsum", "%r = clv.cumsum %x along \"b\" : (!ab) -> !ab\n", "!ab"},
+    {"cumsum_reverse",
+     "%r = clv.cumsum %x along \"a\" reverse : (!ab) -> !ab\n", "!ab"},
+    {"cumsum_turned", "%r = clv.cumsum %x along \"a\" : (!ab) -> !ba\n", "!ba"},
     {"softmax", "%r = clv.softmax %x over [\"b\"] : (!ab) -> !ab\n", "!ab"},
     {"softmax_two", "%r = clv.softmax %x over [\"b\", \"a\"] : (!ab) -> !ab\n",
      "!ab"},
@@ -119,6 +126,7 @@ const Case kCases[] = {
      "tensor<2x5xf32, #clv.dims<a, d>>\n",
      "tensor<2x5xf32, #clv.dims<a, d>>"},
     {"edge", "%r = clv.edge %x {inner = \"r\"} : (!ab) -> !ab\n", "!ab"},
+    {"weight", "%r = clv.weight %x : (!ab) -> !ab\n", "!ab"},
     {"gradient", "%r = clv.gradient %x : (!ab) -> !ab\n", "!ab"},
     {"stop_gradient_beside",
      "%t = clv.stop_gradient %y : (!ab) -> !ab\n"
@@ -150,6 +158,25 @@ INSTANTIATE_TEST_SUITE_P(All, EveryOperation, testing::ValuesIn(kCases),
                          [](const auto &info) {
                            return std::string(info.param.name);
                          });
+
+TEST(Gradient, NoOperationIsForgotten) {
+  const std::set<std::string> withoutGradient = {
+      "clv.constant", "clv.index",      "clv.random", "clv.extreme",
+      "clv.less",     "clv.less_equal", "clv.equal",  "clv.not_equal",
+      "clv.and",      "clv.or",         "clv.not"};
+  mlir::MLIRContext context;
+  context.loadDialect<clv::ClvDialect>();
+  for (mlir::RegisteredOperationName name : context.getRegisteredOperations()) {
+    std::string op = name.getStringRef().str();
+    if (!name.hasInterface<clv::GradientInterface>() ||
+        withoutGradient.count(op)) {
+      continue;
+    }
+    EXPECT_TRUE(llvm::any_of(kCases, [&](const Case &c) {
+      return llvm::StringRef(c.body).contains(op + " ");
+    })) << op;
+  }
+}
 
 //===----------------------------------------------------------------------===//
 // Where finite differences say nothing

@@ -142,6 +142,12 @@ std::vector<OpCase> cleave::test::everyOperation() {
                    {{"v", "c"}}});
   cases.push_back(
       {"extreme", "clv.extreme %x0, %x1 along \"a\"", {ab, b}, {{"b"}, "i32"}});
+  cases.push_back({"cumsum", "clv.cumsum %x0 along \"b\"", {ab}, ab, {"b"}});
+  cases.push_back({"cumsum reverse",
+                   "clv.cumsum %x0 along \"a\" reverse",
+                   {ab},
+                   ab,
+                   {"a"}});
   cases.push_back({"softmax", "clv.softmax %x0 over [\"b\"]", {ab}, ab, {"b"}});
   cases.push_back(
       {"logsumexp", "clv.logsumexp %x0 over [\"b\"]", {ab}, a, {"b"}});

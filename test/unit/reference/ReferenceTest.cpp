@@ -121,6 +121,19 @@ TEST_F(Reference, LooksUpAndScatters) {
             (Values{0, 0, 0, 0, 0, 0, 5, 7, 9, 0, 0, 0}));
 }
 
+TEST_F(Reference, SumsAlong) {
+  EXPECT_EQ(one("(%x: !ab) -> !ab {\n"
+                "%r = clv.cumsum %x along \"b\" : (!ab) -> !ab\n"
+                "return %r : !ab }",
+                {ab()}),
+            (Values{1, 3, 6, 4, 9, 15}));
+  EXPECT_EQ(one("(%x: !ab) -> !ba {\n"
+                "%r = clv.cumsum %x along \"a\" reverse : (!ab) -> !ba\n"
+                "return %r : !ba }",
+                {ab()}),
+            (Values{5, 4, 7, 5, 9, 6}));
+}
+
 TEST_F(Reference, ExtremeIsTheLowestIndex) {
   EXPECT_EQ(one("(%x: !ab, %m: !a) -> !ai {\n"
                 "%r = clv.extreme %x, %m along \"b\" : (!ab, !a) -> !ai\n"

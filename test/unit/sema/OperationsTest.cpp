@@ -94,6 +94,8 @@ TEST(Operations, Reductions) {
   expectNear(valueOf("logsumexp(x, over: b)"),
              {std::log(std::exp(1) + std::exp(2) + std::exp(3)),
               std::log(std::exp(4) + std::exp(5) + std::exp(6))});
+  expectNear(valueOf("cumsum(x, over: b)"), {1, 3, 6, 4, 9, 15});
+  expectNear(valueOf("cumsum(x, over: a)"), {1, 2, 3, 5, 7, 9});
   double total = std::exp(-2) + std::exp(-1) + 1;
   expectNear(valueOf("softmax(x, over: b)"),
              {std::exp(-2) / total, std::exp(-1) / total, 1 / total,
