@@ -501,10 +501,10 @@ void Outliner::moveAfter() {
   for (auto [i, entry] : llvm::enumerate(kept)) {
     Value sum = micro.getResult(i);
     if (!entry.sum) {
-      entry.value.replaceUsesWithIf(
-          sum, [&](OpOperand &use) { return use.getOwner() == end; });
-      results.lookup(entry.value).replaceUsesWithIf(
-          sum, [&](OpOperand &use) { return use.getOwner() == end; });
+      Value crossed = results.lookup(entry.value);
+      (crossed ? crossed : entry.value)
+          .replaceUsesWithIf(
+              sum, [&](OpOperand &use) { return use.getOwner() == end; });
       continue;
     }
     if (layerSums.contains(entry.value)) {

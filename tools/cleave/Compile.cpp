@@ -9,13 +9,16 @@
 
 #include "compiler/codegen/KernelLibrary.h"
 #include "compiler/differentiate/Differentiate.h"
+#include "compiler/differentiate/Recompute.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/exec/Exec.h"
 #include "compiler/partition/Partition.h"
+#include "compiler/pipeline/Pipeline.h"
 #include "lang/plan/Elaborate.h"
 #include "lang/plan/Expect.h"
 #include "runtime/format/PlanFile.h"
 #include "tools/cleave/Facts.h"
+#include "tools/cleave/Pipelines.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -43,7 +46,12 @@ private:
   bool makeEntry(const EntryRequest &request);
   bool makePlan(const PlanRequest &request);
   OwningOpRef<ModuleOp> partitionEntries(const plan::Elaborated &elaborated,
+                                         const Pipelined &pipelined,
                                          PlanReport &report);
+  bool partitionEntry(ModuleOp module, const layout::Plan &plan,
+                      PlanReport &report);
+  bool outlineEntries(ModuleOp module, const Pipelined &pipelined);
+  std::string sampleDim() const;
   void describeShared();
   bool passThroughExec();
   bool finishKernels();
@@ -158,35 +166,52 @@ bool Compiler::makeEntries() {
   return true;
 }
 
+/// Partitions one entry's program; what is wrong is reported.
+bool Compiler::partitionEntry(ModuleOp module, const layout::Plan &plan,
+                              PlanReport &report) {
+  std::vector<layout::Resolved> errors;
+  std::string message;
+  ScopedDiagnosticHandler handler(
+      &frontend.context, [&](mlir::Diagnostic &diagnostic) {
+        llvm::raw_string_ostream(message) << diagnostic << "\n";
+        return success();
+      });
+  if (succeeded(partition(module, plan, &report.programs, &errors))) {
+    return true;
+  }
+  for (const layout::Resolved &error : errors) {
+    if (reported.insert(error.error).second) {
+      frontend.diags
+          .error(Diag::AxisTakenTwice, plan::rangeOf(error.errorAt),
+                 error.error)
+          .note(plan::rangeOf(error.errorOther), "the other statement");
+    }
+  }
+  if (errors.empty()) {
+    frontend.diags.error(Diag::CannotPartition, plan::rangeOf(plan.source),
+                         "plan `" + plan.name +
+                             "` cannot be partitioned: " + message);
+  }
+  return false;
+}
+
 OwningOpRef<ModuleOp>
 Compiler::partitionEntries(const plan::Elaborated &elaborated,
-                           PlanReport &report) {
+                           const Pipelined &pipelined, PlanReport &report) {
   OwningOpRef<ModuleOp> whole;
   for (const EntryProgram &entry : result.entries) {
     OwningOpRef<ModuleOp> module(entry.model->module->clone());
-    std::vector<layout::Resolved> errors;
-    std::string message;
-    ScopedDiagnosticHandler handler(
-        &frontend.context, [&](mlir::Diagnostic &diagnostic) {
-          llvm::raw_string_ostream(message) << diagnostic << "\n";
-          return success();
-        });
-    if (failed(
-            partition(*module, elaborated.plan, &report.programs, &errors))) {
-      for (const layout::Resolved &error : errors) {
-        if (reported.insert(error.error).second) {
-          frontend.diags
-              .error(Diag::AxisTakenTwice, plan::rangeOf(error.errorAt),
-                     error.error)
-              .note(plan::rangeOf(error.errorOther), "the other statement");
-        }
+    if (entry.name == "train") {
+      if (failed(recompute(*module, elaborated.plan))) {
+        internal("what plan `" + elaborated.plan.name +
+                 "` computes again could not be found");
+        return nullptr;
       }
-      if (errors.empty()) {
-        frontend.diags.error(Diag::CannotPartition,
-                             plan::rangeOf(elaborated.plan.source),
-                             "plan `" + elaborated.plan.name +
-                                 "` cannot be partitioned: " + message);
+      if (pipelined.isOutlined(entry.name)) {
+        sinkGradients(*module);
       }
+    }
+    if (!partitionEntry(*module, pipelined.planOf(entry.name), report)) {
       return nullptr;
     }
     if (!whole) {
@@ -199,6 +224,50 @@ Compiler::partitionEntries(const plan::Elaborated &elaborated,
     }
   }
   return whole;
+}
+
+/// Puts programs into the order of their schedule, those that have one.
+bool Compiler::outlineEntries(ModuleOp module, const Pipelined &pipelined) {
+  llvm::StringMap<PipelinedFunction> functions;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    std::string name = function.getName().str();
+    if (pipelined.isOutlined(name)) {
+      functions[name] = {&pipelined.planOf(name), pipelined.streamsOf(name)};
+    }
+  }
+  if (functions.empty()) {
+    return true;
+  }
+  std::string message;
+  ScopedDiagnosticHandler handler(
+      &frontend.context, [&](mlir::Diagnostic &diagnostic) {
+        llvm::raw_string_ostream(message) << diagnostic << "\n";
+        return success();
+      });
+  if (failed(outlinePipeline(module, functions))) {
+    const layout::Plan &plan = pipelined.train;
+    frontend.diags.error(
+        Diag::CannotPartition,
+        plan::rangeOf(plan.pipeline ? plan.pipeline->source
+                                    : plan.micro->source),
+        "plan `" + plan.name + "` cannot be run so: " + message);
+    return false;
+  }
+  if (failed(verify(module))) {
+    internal("the pipelined program would be wrong: " + message);
+    return false;
+  }
+  return true;
+}
+
+/// The dim of samples of the model's inputs.
+std::string Compiler::sampleDim() const {
+  for (const sema::InputInfo &input : result.model().inputs) {
+    if (!input.dims.empty()) {
+      return input.dims.front();
+    }
+  }
+  return "";
 }
 
 bool Compiler::makePlan(const PlanRequest &request) {
@@ -214,14 +283,24 @@ bool Compiler::makePlan(const PlanRequest &request) {
     return false;
   }
   elaborated->plan.name = request.name;
+  std::optional<Pipelined> pipelined =
+      makePipelined(frontend, *elaborated, sampleDim());
+  if (!pipelined) {
+    return false;
+  }
   PlanReport report;
   report.model = result.model().name;
-  report.plan = elaborated->plan;
-  OwningOpRef<ModuleOp> module = partitionEntries(*elaborated, report);
+  report.plan = pipelined->train;
+  OwningOpRef<ModuleOp> module =
+      partitionEntries(*elaborated, *pipelined, report);
   if (!module) {
     return false;
   }
   if (endPhase("spmd", request.name, *module)) {
+    result.stopped = true;
+  } else if (!outlineEntries(*module, *pipelined)) {
+    return false;
+  } else if (endPhase("pipe", request.name, *module)) {
     result.stopped = true;
   } else if (options.emit) {
     emit::Shared shared{leaves, inputs};
