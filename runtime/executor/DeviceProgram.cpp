@@ -16,14 +16,14 @@ void DeviceProgram::call(const KernelCall &kernel) {
     if (patch.base) {
       pointers[patch.slot] = patch.base + iteration * patch.stride;
     } else {
-      integers[patch.slot] = iteration;
+      integers[patch.slot] = patch.first + iteration;
     }
   }
   device->launch(kernel.function, pointers.data() + kernel.pointers,
                  integers.data() + kernel.integers);
 }
 
-/// All but loops.
+/// All but loops and steps.
 Status DeviceProgram::execute(const Operation &operation) {
   switch (operation.kind) {
   case Operation::Kernel:
@@ -54,6 +54,8 @@ Status DeviceProgram::execute(const Operation &operation) {
     return transport->wait(collectives[operation.index].channel);
   case Operation::LoopBegin:
   case Operation::LoopEnd:
+  case Operation::StepBegin:
+  case Operation::StepEnd:
     break;
   }
   return Status();
@@ -64,25 +66,51 @@ static EventKind kindOf(uint8_t operation) {
   return static_cast<EventKind>(operation);
 }
 
+/// Carries out a loop's or a step's begin or end; what comes next.
+uint32_t DeviceProgram::control(uint32_t at, EventList *events) {
+  const Operation &operation = code[at];
+  switch (operation.kind) {
+  case Operation::LoopBegin: {
+    LoopCall &loop = loops[operation.index];
+    loop.done = 0;
+    iterations[loop.depth] =
+        loop.reverse ? loop.first + loop.count - 1 : loop.first;
+    return loop.count > 0 ? at + 1 : loop.end + 1;
+  }
+  case Operation::LoopEnd: {
+    LoopCall &loop = loops[operation.index];
+    if (++loop.done < loop.count) {
+      iterations[loop.depth] += loop.reverse ? -1 : 1;
+      return loop.begin + 1;
+    }
+    return at + 1;
+  }
+  case Operation::StepBegin: {
+    StepCall &call = steps[operation.index];
+    if (events) {
+      call.event = events->size();
+      uint64_t now = traceClock();
+      events->push_back({now, now, call.step.micro(), EventKind::PipelineStep,
+                         call.step.kind(), call.step.chunk()});
+    }
+    if (*hook && !format::isMessage(call.step.kind())) {
+      (*hook)(deviceNumber, call.step);
+    }
+    return at + 1;
+  }
+  default: // the end of a step
+    if (events) {
+      (*events)[steps[operation.index].event].end = traceClock();
+    }
+    return at + 1;
+  }
+}
+
 Status DeviceProgram::run(EventList *events) {
   for (uint32_t at = 0; at < code.size();) {
     const Operation &operation = code[at];
-    if (operation.kind == Operation::LoopBegin) {
-      LoopCall &loop = loops[operation.index];
-      loop.done = 0;
-      iterations[loop.depth] =
-          loop.reverse ? loop.first + loop.count - 1 : loop.first;
-      at = loop.count > 0 ? at + 1 : loop.end + 1;
-      continue;
-    }
-    if (operation.kind == Operation::LoopEnd) {
-      LoopCall &loop = loops[operation.index];
-      if (++loop.done < loop.count) {
-        iterations[loop.depth] += loop.reverse ? -1 : 1;
-        at = loop.begin + 1;
-      } else {
-        ++at;
-      }
+    if (operation.kind >= Operation::LoopBegin) {
+      at = control(at, events);
       continue;
     }
     uint64_t begin = events ? traceClock() : 0;

@@ -6,8 +6,9 @@
 // At load a device resolves a program for its coordinate: extents become
 // integers, views become addresses (with a stride where they follow a loop),
 // contractions are prepared, collectives are opened, and nested loops become
-// jumps in one flat list. Running an instruction is then a few loads and a
-// call; a step allocates nothing.
+// jumps in one flat list. A pipeline becomes what the device's stage does, step
+// by step, with the extents and the slots of each microbatch. Running an
+// instruction is then a few loads and a call; a step allocates nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,26 +16,15 @@
 #define CLEAVE_RUNTIME_EXECUTOR_DEVICEPROGRAM_H
 
 #include "runtime/device/Device.h"
+#include "runtime/executor/Placement.h"
 #include "runtime/executor/Trace.h"
 #include "runtime/format/Verify.h"
 #include "runtime/transport/TransferTask.h"
 #include "runtime/transport/Transport.h"
 
-#include <memory>
+#include <functional>
 
 namespace cleave::executor {
-
-/// The pieces of every extent of a plan, on every device.
-struct Placement {
-  explicit Placement(const format::PlanT &plan);
-
-  layout::Mesh mesh;
-  std::vector<std::vector<layout::Piece>> pieces; ///< by extent, by device
-
-  /// What `device` holds of a value; `dropped` leading dims left out.
-  transport::Box boxOf(const format::ValueT &value, int64_t device,
-                       size_t dropped = 0) const;
-};
 
 /// An address, `stride` bytes further in each iteration of the loop at `depth`.
 struct Address {
@@ -42,6 +32,9 @@ struct Address {
   int32_t depth = -1;
   int64_t stride = 0;
 };
+
+/// Called at the begin of each computing step of a pipeline.
+using StepHook = std::function<void(int64_t device, const format::Step &step)>;
 
 /// What a program is resolved against. All outlive the result.
 struct Environment {
@@ -52,7 +45,15 @@ struct Environment {
   int64_t deviceNumber = 0;
   device::Device *device = nullptr;
   transport::Transport *transport = nullptr;
-  std::vector<char *> values; ///< the base address of each value
+  /// The base address of each value, at the first instant; null where the
+  /// device has none. Of those in slots not read.
+  std::vector<char *> values;
+  /// By value: bytes from there to what it is at each instant; empty where it
+  /// stays.
+  std::vector<std::vector<size_t>> shifts;
+  const format::Slots *slots = nullptr; ///< null without a pipeline
+  char *slotMemory = nullptr;
+  const StepHook *hook = nullptr; ///< may be empty
 };
 
 class DeviceProgram {
@@ -74,7 +75,9 @@ private:
       Start,
       Wait,
       LoopBegin,
-      LoopEnd
+      LoopEnd,
+      StepBegin, ///< of a pipeline
+      StepEnd
     } kind;
     uint32_t site = 0;
     uint32_t index = 0; ///< into the list of its kind
@@ -89,8 +92,9 @@ private:
   struct Patch {
     uint32_t slot = 0;
     int32_t depth = 0;
-    char *base = nullptr; ///< null: an integer, the iteration itself
+    char *base = nullptr; ///< null: an integer, `first` and the iteration
     int64_t stride = 0;
+    int64_t first = 0;
   };
   struct ContractionCall {
     const contraction::Prepared *prepared = nullptr;
@@ -116,8 +120,15 @@ private:
     int64_t done = 0;            ///< iterations finished
   };
 
+  struct StepCall {
+    format::Step step;
+    size_t event = 0; ///< the one that its begin noted
+  };
+
   device::Device *device = nullptr;
   transport::Transport *transport = nullptr;
+  int64_t deviceNumber = 0;
+  const StepHook *hook = nullptr;
   std::vector<Operation> code;
   std::vector<KernelCall> kernels;
   std::vector<Patch> patches;
@@ -128,6 +139,7 @@ private:
   std::vector<MoveCall> moves;
   std::vector<CollectiveCall> collectives;
   std::vector<LoopCall> loops;
+  std::vector<StepCall> steps;
   int64_t iterations[format::deepestLoop] = {};
 
   char *at(const Address &address) const {
@@ -137,8 +149,10 @@ private:
   }
   void call(const KernelCall &kernel);
   Status execute(const Operation &operation);
+  uint32_t control(uint32_t at, EventList *events);
 
   friend class Resolver;
+  friend class PipelineResolver;
 };
 
 } // namespace cleave::executor

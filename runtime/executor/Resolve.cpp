@@ -5,86 +5,70 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/executor/DeviceProgram.h"
+#include "runtime/executor/Resolver.h"
 #include "runtime/format/Convert.h"
-
-#include <algorithm>
-#include <map>
 
 namespace cleave::executor {
 
 using format::Action;
-using format::View;
+using format::Storage;
 using transport::Box;
 
-Placement::Placement(const format::PlanT &plan)
-    : mesh(format::toLayout(*plan.mesh)) {
-  for (const auto &extent : plan.extents) {
-    layout::Split split = format::toLayout(*extent->split);
-    std::vector<layout::Piece> &row = pieces.emplace_back();
-    for (int64_t device = 0; device < mesh.devices(); ++device) {
-      row.push_back(layout::pieceOf(extent->size, split, mesh, device));
-    }
+Resolver::Resolver(const Environment &environment, DeviceProgram &result)
+    : env(environment), program(*env.plan->programs[env.program]),
+      result(result) {}
+
+char *Resolver::baseOf(uint32_t index, int64_t cell) const {
+  const format::ValueT &value = *program.values[index];
+  if (value.storage == Storage::Slot) {
+    return env.slotMemory + env.slots->offsetOf(value.index, cell) +
+           value.offset;
   }
+  const std::vector<size_t> &shifts = env.shifts[index];
+  return shifts.empty() ? env.values[index]
+                        : env.values[index] + shifts[instant];
 }
 
-Box Placement::boxOf(const format::ValueT &value, int64_t device,
-                     size_t dropped) const {
-  Box box;
-  for (size_t i = dropped; i < value.extents.size(); ++i) {
-    box.dims.push_back(pieces[value.extents[i]][device]);
+Address Resolver::addressOf(const View &view) const {
+  Address address{baseOf(view.value(), cell), view.loop(), 0};
+  if (view.loop() >= 0) {
+    address.stride =
+        boxOf(view).elements() * format::elementSize(valueOf(view).type);
   }
-  return box;
+  return address;
 }
 
-class Resolver {
-public:
-  Resolver(const Environment &environment, DeviceProgram &result)
-      : env(environment), program(*env.plan->programs[env.program]),
-        result(result) {}
-
-  Status
-  resolveBody(const std::vector<std::unique_ptr<format::InstructionT>> &body);
-
-private:
-  using Operation = DeviceProgram::Operation;
-
-  const Environment &env;
-  const format::ProgramT &program;
-  DeviceProgram &result;
-  int32_t depth = 0;
-  std::map<uint32_t, std::pair<uint32_t, uint32_t>> started; ///< index, site
-
-  Status resolve(const format::ActionUnion &action);
-  Status resolveKernel(const format::KernelT &kernel);
-  Status resolveContraction(const format::ContractionT &contraction);
-  void resolveFill(const format::FillT &fill);
-  void resolveMove(const format::MoveT &move);
-  Status resolveCollective(const format::CollectiveT &collective);
-  Status resolveLoop(const format::LoopT &loop);
-
-  const format::ValueT &valueOf(const View &view) const {
-    return *program.values[view.value()];
-  }
-  Box boxOf(const View &view, int64_t device) const {
-    return env.placement->boxOf(valueOf(view), device, view.loop() >= 0);
-  }
-  Box boxOf(const View &view) const { return boxOf(view, env.deviceNumber); }
-  Address addressOf(const View &view) const {
-    Address address{env.values[view.value()], view.loop(), 0};
-    if (view.loop() >= 0) {
-      address.stride =
-          boxOf(view).elements() * format::elementSize(valueOf(view).type);
+Status Resolver::present(std::initializer_list<const View *> views) const {
+  for (const View *view : views) {
+    const format::ValueT &value = valueOf(*view);
+    if (value.storage == Storage::Leaf && !env.values[view->value()]) {
+      const format::LeafT &leaf = *env.set->leaves[value.index];
+      return Status::error("it uses `" + leaf.path + "` on device " +
+                           std::to_string(env.deviceNumber) +
+                           ", where the plan does not place it");
     }
-    return address;
   }
-  template <typename Call>
-  void emit(Operation::Kind kind, std::vector<Call> &list, Call call,
-            uint32_t site) {
-    result.code.push_back({kind, site, static_cast<uint32_t>(list.size())});
-    list.push_back(std::move(call));
+  return Status();
+}
+
+/// The value of the integer that comes next in `integers`.
+int64_t Resolver::resolveInteger(const format::Integer &integer) {
+  int64_t value = integer.value();
+  switch (integer.kind()) {
+  case format::IntegerKind::Literal:
+    break;
+  case format::IntegerKind::ExtentSize:
+    return env.placement->piece(value, env.deviceNumber, instant).size();
+  case format::IntegerKind::ExtentBegin:
+    return env.placement->piece(value, env.deviceNumber, instant).begin;
+  case format::IntegerKind::Iteration:
+    result.patches.push_back({static_cast<uint32_t>(result.integers.size()),
+                              static_cast<int32_t>(value), nullptr, 0,
+                              firsts[value]});
+    break;
   }
-};
+  return value;
+}
 
 Status Resolver::resolveKernel(const format::KernelT &kernel) {
   DeviceProgram::KernelCall call;
@@ -98,30 +82,17 @@ Status Resolver::resolveKernel(const format::KernelT &kernel) {
   call.integers = static_cast<uint32_t>(result.integers.size());
   call.patches = static_cast<uint32_t>(result.patches.size());
   for (const View &view : kernel.views) {
+    CLEAVE_TRY(present({&view}));
     Address address = addressOf(view);
     if (address.depth >= 0) {
       result.patches.push_back({static_cast<uint32_t>(result.pointers.size()),
-                                address.depth, address.base, address.stride});
+                                address.depth, address.base, address.stride,
+                                0});
     }
     result.pointers.push_back(address.base);
   }
   for (const format::Integer &integer : kernel.integers) {
-    int64_t value = integer.value();
-    switch (integer.kind()) {
-    case format::IntegerKind::Literal:
-      break;
-    case format::IntegerKind::ExtentSize:
-      value = env.placement->pieces[value][env.deviceNumber].size();
-      break;
-    case format::IntegerKind::ExtentBegin:
-      value = env.placement->pieces[value][env.deviceNumber].begin;
-      break;
-    case format::IntegerKind::Iteration:
-      result.patches.push_back({static_cast<uint32_t>(result.integers.size()),
-                                static_cast<int32_t>(value), nullptr, 0});
-      break;
-    }
-    result.integers.push_back(value);
+    result.integers.push_back(resolveInteger(integer));
   }
   call.patchesEnd = static_cast<uint32_t>(result.patches.size());
   emit(Operation::Kernel, result.kernels, call, kernel.site);
@@ -131,6 +102,7 @@ Status Resolver::resolveKernel(const format::KernelT &kernel) {
 Status Resolver::resolveContraction(const format::ContractionT &contraction) {
   const View *views[] = {contraction.lhs.get(), contraction.rhs.get(),
                          contraction.out.get()};
+  CLEAVE_TRY(present({views[0], views[1], views[2]}));
   std::vector<int64_t> strides[3], sizes[3];
   for (int i = 0; i < 3; ++i) {
     Box box = boxOf(*views[i]);
@@ -142,7 +114,8 @@ Status Resolver::resolveContraction(const format::ContractionT &contraction) {
   contraction::Shape shape;
   for (const format::ContractedDim &source : contraction.dims) {
     contraction::Dim dim;
-    dim.size = env.placement->pieces[source.extent()][env.deviceNumber].size();
+    dim.size =
+        env.placement->piece(source.extent(), env.deviceNumber, instant).size();
     const int32_t at[] = {source.lhs(), source.rhs(), source.out()};
     int64_t *into[] = {&dim.lhs, &dim.rhs, &dim.out};
     for (int i = 0; i < 3; ++i) {
@@ -166,101 +139,77 @@ Status Resolver::resolveContraction(const format::ContractionT &contraction) {
   return Status();
 }
 
-void Resolver::resolveFill(const format::FillT &fill) {
+Status Resolver::resolveFill(const format::FillT &fill) {
+  CLEAVE_TRY(present({fill.target.get()}));
   size_t bytes = boxOf(*fill.target).elements() *
                  format::elementSize(valueOf(*fill.target).type);
   emit(Operation::Fill, result.fills,
        DeviceProgram::FillCall{addressOf(*fill.target), bytes}, 0);
+  return Status();
 }
 
-void Resolver::resolveMove(const format::MoveT &move) {
-  // In the source's indices.
-  Box source = boxOf(*move.source), target = boxOf(*move.target);
-  for (size_t i = 0; i < target.dims.size(); ++i) {
-    target.dims[i].begin -= move.shift[i];
-    target.dims[i].end -= move.shift[i];
-  }
+/// Copies what the boxes share.
+void Resolver::emitMove(format::ElementType type, const Box &source,
+                        const Box &target, Address from, Address to,
+                        uint32_t site) {
   Box common = transport::intersect(source, target);
   if (common.empty()) {
     return;
   }
   transport::Description description;
-  description.type = valueOf(*move.source).type;
+  description.type = type;
   description.group = {env.deviceNumber};
   description.sources = {source};
   description.targets = {target};
   description.partial = {0};
   DeviceProgram::MoveCall call{
-      transport::makeTask({common, {0}, {0}}, description),
-      addressOf(*move.source), addressOf(*move.target)};
-  emit(Operation::Move, result.moves, std::move(call), move.site);
+      transport::makeTask({common, {0}, {0}}, description), from, to};
+  emit(Operation::Move, result.moves, std::move(call), site);
 }
 
-/// Whether every rank has what it needs.
-static bool isLocal(const transport::Description &description) {
-  for (size_t i = 0; i < description.group.size(); ++i) {
-    const Box &target = description.targets[i];
-    if (description.partial[i] != 0 ||
-        (!target.empty() &&
-         transport::intersect(target, description.sources[i]) != target)) {
-      return false;
-    }
+Status Resolver::resolveMove(const format::MoveT &move) {
+  CLEAVE_TRY(present({move.source.get(), move.target.get()}));
+  // In the source's indices.
+  Box target = boxOf(*move.target);
+  for (size_t i = 0; i < target.dims.size(); ++i) {
+    target.dims[i].begin -= move.shift[i];
+    target.dims[i].end -= move.shift[i];
   }
-  return true;
-}
-
-Status Resolver::resolveCollective(const format::CollectiveT &collective) {
-  const layout::Mesh &mesh = env.placement->mesh;
-  transport::Description description;
-  description.id = uint64_t(env.program) << 32 | collective.id;
-  description.name = format::nameOf(collective.kind);
-  if (collective.site < env.plan->sites.size() &&
-      !env.plan->sites[collective.site]->name.empty()) {
-    description.name = env.plan->sites[collective.site]->name;
-  }
-  description.type = valueOf(*collective.source).type;
-  description.reduction = static_cast<layout::Reduction>(collective.reduction);
-  description.group = mesh.groupOf(env.deviceNumber, collective.group);
-  for (int64_t member : description.group) {
-    description.sources.push_back(boxOf(*collective.source, member));
-    description.targets.push_back(boxOf(*collective.target, member));
-    description.partial.push_back(mesh.rankAlong(member, collective.partial));
-  }
-  int64_t rank = mesh.rankAlong(env.deviceNumber, collective.group);
-  if (isLocal(description)) {
-    description.group = {env.deviceNumber};
-    description.sources = {description.sources[rank]};
-    description.targets = {description.targets[rank]};
-    description.partial = {0};
-    rank = 0;
-  }
-  Result<transport::Channel> channel = env.transport->open(description, rank);
-  if (!channel) {
-    return channel.status();
-  }
-  started[collective.id] = {static_cast<uint32_t>(result.collectives.size()),
-                            collective.site};
-  emit(Operation::Start, result.collectives,
-       DeviceProgram::CollectiveCall{*channel, addressOf(*collective.source),
-                                     addressOf(*collective.target)},
-       collective.site);
+  emitMove(valueOf(*move.source).type, boxOf(*move.source), target,
+           addressOf(*move.source), addressOf(*move.target), move.site);
   return Status();
 }
 
 Status Resolver::resolveLoop(const format::LoopT &loop) {
   uint32_t index = static_cast<uint32_t>(result.loops.size());
   DeviceProgram::LoopCall call;
-  call.depth = depth;
+  call.depth = static_cast<int32_t>(firsts.size());
   call.first = loop.first;
   call.count = loop.count;
+  layout::Piece piece;
+  if (loop.extent >= 0) {
+    piece = env.placement->piece(static_cast<uint32_t>(loop.extent),
+                                 env.deviceNumber, instant);
+    call.count = piece.size();
+  }
   call.reverse = loop.reverse;
   call.begin = static_cast<uint32_t>(result.code.size());
   emit(Operation::LoopBegin, result.loops, call, 0);
-  ++depth;
+  firsts.push_back(piece.begin);
   CLEAVE_TRY(resolveBody(loop.body));
-  --depth;
+  firsts.pop_back();
   result.loops[index].end = static_cast<uint32_t>(result.code.size());
   result.code.push_back({Operation::LoopEnd, 0, index});
+  return Status();
+}
+
+Status Resolver::resolveOnly(const format::OnlyT &only) {
+  residences.push_back(format::toLayout(only.residence));
+  if (format::resides(residences.back(),
+                      env.placement->mesh.coordinateOf(env.deviceNumber))) {
+    CLEAVE_TRY(resolveBody(only.body));
+  }
+  residences.pop_back();
   return Status();
 }
 
@@ -271,11 +220,9 @@ Status Resolver::resolve(const format::ActionUnion &action) {
   case Action::Contraction:
     return resolveContraction(*action.AsContraction());
   case Action::Fill:
-    resolveFill(*action.AsFill());
-    return Status();
+    return resolveFill(*action.AsFill());
   case Action::Move:
-    resolveMove(*action.AsMove());
-    return Status();
+    return resolveMove(*action.AsMove());
   case Action::Collective:
     return resolveCollective(*action.AsCollective());
   case Action::Wait: {
@@ -285,14 +232,17 @@ Status Resolver::resolve(const format::ActionUnion &action) {
   }
   case Action::Loop:
     return resolveLoop(*action.AsLoop());
+  case Action::Only:
+    return resolveOnly(*action.AsOnly());
+  case Action::Pipeline:
+    return resolvePipeline(*action.AsPipeline());
   case Action::NONE:
     break;
   }
   return Status::error("an unknown action");
 }
 
-Status Resolver::resolveBody(
-    const std::vector<std::unique_ptr<format::InstructionT>> &body) {
+Status Resolver::resolveBody(const Body &body) {
   for (const auto &instruction : body) {
     CLEAVE_TRY(resolve(instruction->action));
   }
@@ -300,7 +250,12 @@ Status Resolver::resolveBody(
 }
 
 Result<DeviceProgram> DeviceProgram::resolve(const Environment &environment) {
+  if (environment.program >= mostPrograms) {
+    return Status::error("the plan has too many programs");
+  }
   DeviceProgram result;
+  result.deviceNumber = environment.deviceNumber;
+  result.hook = environment.hook;
   result.device = environment.device;
   result.transport = environment.transport;
   Resolver resolver(environment, result);

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <system_error>
 
@@ -40,7 +41,11 @@ struct Seat {
   std::unique_ptr<transport::Transport> transport;
   device::Memory arena;
   device::Memory inputs;
+  device::Memory slots; ///< of the pipelines, one program's at a time
   std::vector<std::vector<char *>> values; ///< by program, value
+  /// By program, value, instant: see Environment.
+  std::vector<std::vector<std::vector<size_t>>> shifts;
+  std::vector<std::optional<format::Slots>> slotTables; ///< by program
   std::vector<std::optional<DeviceProgram>> programs;
   std::vector<std::vector<InputPiece>> inputPieces; ///< by program
 };
@@ -52,7 +57,8 @@ size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 struct Session::Implementation {
   std::shared_ptr<const format::PlanFile> file;
   size_t planIndex = 0;
-  std::unique_ptr<Placement> placement;
+  std::optional<Placement> placement;
+  StepHook stepDelay;
   std::unique_ptr<transport::ThreadHub> hub;
   std::vector<Seat> seats;
   std::optional<state::State> state;
@@ -68,8 +74,13 @@ struct Session::Implementation {
 
   Status prepare(const SessionOptions &options);
   Status prepareSeat(int64_t device);
+  Result<device::Memory> allocateSlots(Seat &seat, int64_t device);
+  Status resolvePrograms(Seat &seat, int64_t device);
   Status placeValues(Seat &seat, int64_t device, size_t program,
                      size_t &inputBytes);
+  void placeInput(Seat &seat, int64_t device, size_t program, size_t value,
+                  size_t &inputBytes);
+  size_t inputBytes(const format::ValueT &value, int64_t device) const;
   Status checkLeaf(const format::ValueT &value, int64_t device) const;
   int find(const std::string &program) const;
   Result<int> findOutput(const std::string &program, OutputKind kind,
@@ -85,7 +96,7 @@ struct Session::Implementation {
 /// The executor takes a leaf's pieces from the extents: both must agree.
 Status Session::Implementation::checkLeaf(const format::ValueT &value,
                                           int64_t device) const {
-  transport::Box used = placement->boxOf(value, device);
+  transport::Box used = placement->boxOf(value, device, 0);
   const transport::Box &held = state->box(device, value.index);
   if (used != held && !(used.empty() && held.empty())) {
     return Status::error("a program uses another piece of `" +
@@ -96,64 +107,124 @@ Status Session::Implementation::checkLeaf(const format::ValueT &value,
   return Status();
 }
 
+/// The different pieces of an input over all instants, by their first instant.
+static std::vector<int64_t> instantsOf(const Placement &placement,
+                                       const format::ValueT &value,
+                                       int64_t device) {
+  std::vector<int64_t> instants = {0};
+  if (!placement.isTimed(value)) {
+    return instants;
+  }
+  std::map<std::vector<int64_t>, int64_t> seen;
+  instants.clear();
+  for (int64_t instant = 0; instant < placement.mesh.instants(); ++instant) {
+    std::vector<int64_t> key;
+    for (const layout::Piece &piece :
+         placement.boxOf(value, device, instant).dims) {
+      key.insert(key.end(), {piece.begin, piece.end});
+    }
+    instants.push_back(seen.try_emplace(key, instant).first->second);
+  }
+  return instants;
+}
+
+size_t Session::Implementation::inputBytes(const format::ValueT &value,
+                                           int64_t device) const {
+  std::vector<int64_t> instants = instantsOf(*placement, value, device);
+  size_t bytes = 0;
+  for (size_t i = 0; i < instants.size(); ++i) {
+    if (instants[i] == static_cast<int64_t>(i)) {
+      bytes += aligned(placement->boxOf(value, device, instants[i]).elements() *
+                       format::elementSize(value.type));
+    }
+  }
+  return bytes;
+}
+
+/// Gives each piece of an input a place after `inputBytes`.
+void Session::Implementation::placeInput(Seat &seat, int64_t device,
+                                         size_t index, size_t number,
+                                         size_t &inputBytes) {
+  const format::ProgramT &program = *plan().programs[index];
+  const format::ValueT &value = *program.values[number];
+  std::vector<int64_t> instants = instantsOf(*placement, value, device);
+  std::vector<size_t> shifts;
+  char *base = seat.inputs.data() + inputBytes;
+  seat.values[index].push_back(base);
+  for (size_t i = 0; i < instants.size(); ++i) {
+    if (instants[i] < static_cast<int64_t>(i)) {
+      shifts.push_back(shifts[instants[i]]);
+      continue;
+    }
+    transport::Box box = placement->boxOf(value, device, instants[i]);
+    InputPiece piece;
+    piece.input = value.index;
+    piece.empty = box.empty();
+    if (!piece.empty) {
+      piece.task = transport::scatterTask(
+          value.type, program.inputs[value.index]->sizes, box);
+    }
+    piece.memory = seat.inputs.data() + inputBytes;
+    shifts.push_back(static_cast<size_t>(piece.memory - base));
+    inputBytes += aligned(box.elements() * format::elementSize(value.type));
+    seat.inputPieces[index].push_back(std::move(piece));
+  }
+  if (shifts.size() > 1) {
+    seat.shifts[index][number] = std::move(shifts);
+  }
+}
+
 Status Session::Implementation::placeValues(Seat &seat, int64_t device,
                                             size_t index, size_t &inputBytes) {
   const format::ProgramT &program = *plan().programs[index];
   std::vector<char *> &values = seat.values[index];
-  // Input addresses are known once their memory is: offsets until then.
-  for (const auto &value : program.values) {
-    switch (value->storage) {
+  seat.shifts[index].resize(program.values.size());
+  for (size_t i = 0; i < program.values.size(); ++i) {
+    const format::ValueT &value = *program.values[i];
+    switch (value.storage) {
     case Storage::Arena:
-      values.push_back(seat.arena.data() + value->offset);
+      values.push_back(seat.arena.data() + value.offset);
       break;
     case Storage::Leaf:
-      CLEAVE_TRY(checkLeaf(*value, device));
-      values.push_back(
-          static_cast<char *>(state->pointer(device, value->index)));
-      break;
-    case Storage::Input: {
-      transport::Box box = placement->boxOf(*value, device);
-      InputPiece piece;
-      piece.input = value->index;
-      piece.empty = box.empty();
-      if (!piece.empty) {
-        piece.task = transport::scatterTask(
-            value->type, program.inputs[value->index]->sizes, box);
+      if (!state->holds(device, value.index)) {
+        values.push_back(nullptr);
+        break;
       }
-      piece.memory = seat.inputs.data() + inputBytes;
-      inputBytes += aligned(box.elements() * format::elementSize(value->type));
-      values.push_back(piece.memory);
-      seat.inputPieces[index].push_back(std::move(piece));
+      CLEAVE_TRY(checkLeaf(value, device));
+      values.push_back(
+          static_cast<char *>(state->pointer(device, value.index)));
       break;
-    }
+    case Storage::Input:
+      placeInput(seat, device, index, i, inputBytes);
+      break;
+    case Storage::Slot:
+      values.push_back(nullptr);
+      break;
     }
   }
   return Status();
 }
 
-/// On the device's thread.
-Status Session::Implementation::prepareSeat(int64_t number) {
-  Seat &seat = seats[number];
-  seat.device->enterThread();
-  size_t arenaBytes = 0, inputBytes = 0;
+/// As many slots as the device's stage needs in the hungriest program.
+Result<device::Memory> Session::Implementation::allocateSlots(Seat &seat,
+                                                              int64_t number) {
+  size_t bytes = 0;
   for (const auto &program : plan().programs) {
-    arenaBytes = std::max<size_t>(arenaBytes, program->arena_bytes);
-    for (const auto &value : program->values) {
-      if (value->storage == Storage::Input) {
-        inputBytes += aligned(placement->boxOf(*value, number).elements() *
-                              format::elementSize(value->type));
-      }
+    std::optional<format::Slots> &slots = seat.slotTables.emplace_back();
+    if (const format::PipelineT *pipeline = format::pipelineOf(*program)) {
+      format::PipelineShape shape(*pipeline, placement->mesh);
+      slots = format::slotsOf(
+          *pipeline, shape, placement->mesh.rankAlong(number, pipeline->pipe));
+      bytes = std::max<size_t>(bytes, slots->bytes);
     }
   }
-  Result<device::Memory> arena = seat.device->allocate(arenaBytes);
-  Result<device::Memory> inputs = seat.device->allocate(inputBytes);
-  if (!arena || !inputs) {
-    return arena.ok() ? inputs.status() : arena.status().in("the arena");
-  }
-  seat.arena = std::move(*arena);
-  seat.inputs = std::move(*inputs);
+  return seat.device->allocate(bytes);
+}
+
+Status Session::Implementation::resolvePrograms(Seat &seat, int64_t number) {
   size_t programs = plan().programs.size();
   seat.values.resize(programs);
+  seat.shifts.resize(programs);
   seat.inputPieces.resize(programs);
   size_t inputAt = 0;
   for (size_t i = 0; i < programs; ++i) {
@@ -162,11 +233,15 @@ Status Session::Implementation::prepareSeat(int64_t number) {
     environment.set = &file->set();
     environment.plan = &plan();
     environment.program = i;
-    environment.placement = placement.get();
+    environment.placement = &*placement;
     environment.deviceNumber = number;
     environment.device = seat.device.get();
     environment.transport = seat.transport.get();
     environment.values = seat.values[i];
+    environment.shifts = seat.shifts[i];
+    environment.slots = seat.slotTables[i] ? &*seat.slotTables[i] : nullptr;
+    environment.slotMemory = seat.slots.data();
+    environment.hook = &stepDelay;
     Result<DeviceProgram> resolved = DeviceProgram::resolve(environment);
     if (!resolved) {
       return resolved.status();
@@ -176,14 +251,50 @@ Status Session::Implementation::prepareSeat(int64_t number) {
   return Status();
 }
 
+/// On the device's thread.
+Status Session::Implementation::prepareSeat(int64_t number) {
+  Seat &seat = seats[number];
+  seat.device->enterThread();
+  size_t arenaBytes = 0, allInputs = 0;
+  for (const auto &program : plan().programs) {
+    arenaBytes = std::max<size_t>(arenaBytes, program->arena_bytes);
+    for (const auto &value : program->values) {
+      if (value->storage == Storage::Input) {
+        allInputs += inputBytes(*value, number);
+      }
+    }
+  }
+  Result<device::Memory> arena = seat.device->allocate(arenaBytes);
+  if (!arena) {
+    return arena.status().in("the arena");
+  }
+  Result<device::Memory> slots = allocateSlots(seat, number);
+  if (!slots) {
+    return slots.status().in("the slots of microbatches");
+  }
+  Result<device::Memory> inputs = seat.device->allocate(allInputs);
+  if (!inputs) {
+    return inputs.status();
+  }
+  seat.arena = std::move(*arena);
+  seat.slots = std::move(*slots);
+  seat.inputs = std::move(*inputs);
+  return resolvePrograms(seat, number);
+}
+
 Status Session::Implementation::prepare(const SessionOptions &options) {
-  placement = std::make_unique<Placement>(plan());
-  int64_t devices = placement->mesh.devices();
+  int64_t devices = format::toLayout(*plan().mesh).devices();
   if (devices > mostThreads) {
     return Status::error("its mesh has " + std::to_string(devices) +
                          " devices; one process runs at most " +
                          std::to_string(mostThreads));
   }
+  Result<Placement> pieces = Placement::create(plan());
+  if (!pieces) {
+    return pieces.status();
+  }
+  placement = std::move(*pieces);
+  stepDelay = options.stepDelay;
   Result<std::shared_ptr<const device::KernelImage>> image =
       device::KernelImage::load(file->kernels());
   if (!image) {
@@ -399,10 +510,16 @@ Session::Implementation::piecesOf(size_t program,
                                   const format::OutputT &output) const {
   const format::ValueT &value = *plan().programs[program]->values[output.value];
   transport::Pieces pieces{value.type, output.sizes, {}, {}};
-  for (size_t device = 0; device < seats.size(); ++device) {
-    pieces.boxes.push_back(
-        placement->boxOf(value, static_cast<int64_t>(device)));
-    pieces.memory.push_back(seats[device].values[program][output.value]);
+  // A leading dim of one, empty where it does not reside: so may be a scalar.
+  pieces.sizes.insert(pieces.sizes.begin(), 1);
+  std::vector<layout::Residence> parts = format::toLayout(output.residence);
+  for (size_t i = 0; i < seats.size(); ++i) {
+    int64_t device = static_cast<int64_t>(i);
+    transport::Box box = placement->boxOf(value, device, 0);
+    bool resides = format::resides(parts, placement->mesh.coordinateOf(device));
+    box.dims.insert(box.dims.begin(), {0, resides});
+    pieces.boxes.push_back(std::move(box));
+    pieces.memory.push_back(seats[i].values[program][output.value]);
   }
   return pieces;
 }

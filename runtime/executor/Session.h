@@ -37,6 +37,9 @@ inline constexpr int64_t mostThreads = 512;
 struct SessionOptions {
   /// For tests: see ThreadHub::setDelay.
   std::function<void(int64_t device)> transportDelay;
+  /// For tests: called on a device's thread as it begins a computing step of a
+  /// pipeline; may sleep, so that steps take a given time.
+  std::function<void(int64_t device, const format::Step &step)> stepDelay;
 };
 
 /// The global array of an input of tokens, row major.

@@ -7,6 +7,7 @@
 
 #include "runtime/executor/Trace.h"
 #include "runtime/format/Convert.h"
+#include "runtime/format/Pipeline.h"
 #include "runtime/support/File.h"
 
 #include <nlohmann/json.hpp>
@@ -29,14 +30,19 @@ static std::string jsonText(const std::string &text) {
 }
 
 /// `"name":…,"cat":…,"args":{…}` of an event.
-static std::string describe(const format::PlanT &plan, const Event &event) {
-  static const char *const kinds[] = {"kernel", "contraction", "fill", "move",
-                                      "start",  "wait",        "step"};
+static std::string describe(const format::PlanT &plan, const Event &event,
+                            bool severalChunks) {
+  static const char *const kinds[] = {"kernel", "contraction", "fill",
+                                      "move",   "start",       "wait",
+                                      "step",   "pipeline"};
   const char *kind = kinds[static_cast<size_t>(event.kind)];
   std::string category = kind;
   std::string name = kind, arguments;
   if (event.kind == EventKind::Step) {
     name = plan.programs[event.site]->name;
+  } else if (event.kind == EventKind::PipelineStep) {
+    name = format::describe(format::Step(event.step, event.chunk, event.site),
+                            severalChunks);
   } else if (event.kind != EventKind::Fill && event.site < plan.sites.size()) {
     const format::SiteT &site = *plan.sites[event.site];
     name = site.name.empty() ? kind : site.name;
@@ -59,9 +65,11 @@ static std::string describe(const format::PlanT &plan, const Event &event) {
 std::string traceText(const format::PlanT &plan,
                       const std::vector<EventList> &devices) {
   uint64_t origin = UINT64_MAX;
+  bool severalChunks = false;
   for (const EventList &events : devices) {
     for (const Event &event : events) {
       origin = std::min(origin, event.begin);
+      severalChunks |= event.chunk > 0;
     }
   }
   std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
@@ -79,8 +87,8 @@ std::string traceText(const format::PlanT &plan,
       std::snprintf(times, sizeof(times), ",\"ts\":%.3f,\"dur\":%.3f",
                     double(event.begin - origin) / 1e3,
                     double(event.end - event.begin) / 1e3);
-      text +=
-          ",\n{\"ph\":\"X\"" + row + times + "," + describe(plan, event) + "}";
+      text += ",\n{\"ph\":\"X\"" + row + times + "," +
+              describe(plan, event, severalChunks) + "}";
     }
   }
   return text + "\n]}\n";

@@ -5,7 +5,8 @@
 //
 // Each device notes the begin and end of its instructions in a list of its
 // own; `writeTrace` turns all into the JSON that Perfetto and chrome://tracing
-// open: a row for each device, named by sites (Plan.fbs).
+// open: a row for each device, named by sites (Plan.fbs). In a pipeline each
+// step is a slice, `forward 3`, around its instructions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,9 +27,10 @@ enum class EventKind : uint8_t {
   Contraction,
   Fill,
   Move,
-  Start, ///< of a collective
-  Wait,  ///< for a collective
-  Step   ///< a whole program; `site` is its position in the plan
+  Start,       ///< of a collective
+  Wait,        ///< for a collective
+  Step,        ///< a whole program; `site` is its position in the plan
+  PipelineStep ///< what a stage does for one microbatch, which `site` is
 };
 
 /// Times in nanoseconds of a clock that all devices share.
@@ -37,6 +39,8 @@ struct Event {
   uint64_t end = 0;
   uint32_t site = 0;
   EventKind kind = EventKind::Kernel;
+  format::StepKind step = format::StepKind::Forward; ///< of a PipelineStep
+  uint16_t chunk = 0;                                ///< of a PipelineStep
 };
 
 /// What one device noted.

@@ -7,6 +7,8 @@
 
 #include "runtime/format/Convert.h"
 
+#include <algorithm>
+
 namespace cleave::format {
 
 layout::Mesh toLayout(const MeshT &mesh) {
@@ -30,10 +32,30 @@ layout::Layout toLayout(const LayoutT &source) {
   for (const auto &split : source.dims) {
     result.dims.push_back(toLayout(*split));
   }
-  for (const auto &part : source.residence) {
-    result.residence.push_back({part->atom, part->begin, part->end});
+  result.residence = toLayout(source.residence);
+  return result;
+}
+
+std::vector<layout::Residence>
+toLayout(const std::vector<std::unique_ptr<ResidenceT>> &parts) {
+  std::vector<layout::Residence> result;
+  for (const auto &part : parts) {
+    result.push_back({part->atom, part->begin, part->end});
   }
   return result;
+}
+
+bool resides(const std::vector<layout::Residence> &parts,
+             const std::vector<int64_t> &coordinate) {
+  auto inRange = [&](const layout::Residence &part) {
+    return coordinate[part.atom] >= part.begin &&
+           coordinate[part.atom] < part.end;
+  };
+  return std::all_of(parts.begin(), parts.end(), [&](const auto &part) {
+    return std::any_of(parts.begin(), parts.end(), [&](const auto &other) {
+      return other.atom == part.atom && inRange(other);
+    });
+  });
 }
 
 MeshT fromLayout(const layout::Mesh &mesh) {

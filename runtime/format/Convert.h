@@ -18,9 +18,17 @@ layout::Split toLayout(const SplitT &split);
 /// Of a leaf: never partial.
 layout::Layout toLayout(const LayoutT &layout);
 
+std::vector<layout::Residence>
+toLayout(const std::vector<std::unique_ptr<ResidenceT>> &parts);
+
 MeshT fromLayout(const layout::Mesh &mesh);
 SplitT fromLayout(const layout::Split &split);
 LayoutT fromLayout(const layout::Layout &layout);
+
+/// Whether what has this residence is at a coordinate: of every atom that is
+/// named, in one of its ranges. Nothing named is everywhere.
+bool resides(const std::vector<layout::Residence> &parts,
+             const std::vector<int64_t> &coordinate);
 
 /// Bytes of one element.
 int64_t elementSize(ElementType type);

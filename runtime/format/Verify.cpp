@@ -132,6 +132,22 @@ bool sameSizes(int64_t sizeA, const layout::Split &a, int64_t sizeB,
                                             sizesA.front() == sizesB.front();
 }
 
+Status verifyResidence(const std::vector<std::unique_ptr<ResidenceT>> &parts,
+                       const layout::Mesh &mesh) {
+  if (parts.size() > mostRanges) {
+    return Status::error("it resides on too many parts of the mesh");
+  }
+  for (const auto &part : parts) {
+    if (part->atom >= mesh.atoms.size() || mesh.isTime(part->atom) ||
+        part->begin < 0 || part->begin >= part->end ||
+        part->end > mesh.atoms[part->atom].size) {
+      return Status::error(
+          "it resides on a part of the mesh that is not there");
+    }
+  }
+  return Status();
+}
+
 static Status verifyMesh(const MeshT &mesh) {
   int64_t devices = 1;
   for (const auto &atom : mesh.atoms) {
@@ -139,6 +155,9 @@ static Status verifyMesh(const MeshT &mesh) {
         (devices *= atom->size) > largestMesh) {
       return Status::error("the mesh has an axis of impossible size");
     }
+  }
+  if (mesh.times > mesh.atoms.size()) {
+    return Status::error("the mesh has more times than axes");
   }
   layout::Mesh converted = toLayout(mesh);
   for (const auto &axis : mesh.axes) {
@@ -180,15 +199,12 @@ static Status verifyLayout(const LayoutT &layout, const LeafT &leaf,
                 layout.dims[i]->atoms.end());
   }
   CLEAVE_TRY(verifyAtoms(used, mesh));
+  CLEAVE_TRY(verifyResidence(layout.residence, mesh));
   for (const auto &part : layout.residence) {
-    if (part->atom >= mesh.atoms.size() || part->begin < 0 ||
-        part->begin >= part->end || part->end > mesh.atoms[part->atom].size) {
-      return Status::error(
-          "it resides on a part of the mesh that is not there");
+    if (std::find(used.begin(), used.end(), part->atom) != used.end()) {
+      return Status::error("it resides on a part of an axis that cuts it");
     }
-    used.push_back(part->atom);
   }
-  CLEAVE_TRY(verifyAtoms(used, mesh).in("where it resides"));
   return Status();
 }
 

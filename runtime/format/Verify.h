@@ -7,9 +7,9 @@
 // that it can be run: every index in range, every buffer within its arena and
 // large enough for the largest piece, sizes that do not overflow, views at
 // loops that exist and iterate within the value, collectives that are started
-// and waited for in pairs, ranks and types that agree. What the executor does
-// afterwards needs no further check. Work is linear in the plan set, whatever
-// the size of its meshes.
+// and waited for in pairs, ranks and types that agree, stages that never wait
+// for each other for ever. What the executor does afterwards needs no further
+// check. Work is linear in the plan set, whatever the size of its meshes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +17,7 @@
 #define CLEAVE_RUNTIME_FORMAT_VERIFY_H
 
 #include "layout/Layout.h"
+#include "runtime/format/Pipeline.h"
 #include "runtime/format/Plan_generated.h"
 #include "runtime/support/Status.h"
 
@@ -25,7 +26,9 @@ namespace cleave::format {
 inline constexpr int64_t largestMesh = int64_t(1) << 20;    ///< devices
 inline constexpr int64_t largestTensor = int64_t(1) << 50;  ///< elements
 inline constexpr uint64_t largestArena = uint64_t(1) << 50; ///< bytes
-inline constexpr size_t deepestLoop = 16;
+inline constexpr size_t deepestLoop = 16;                   ///< and `Only`s
+inline constexpr size_t mostSlotGroups = 256;
+inline constexpr size_t mostRanges = 64; ///< of one residence
 inline constexpr size_t highestRank = 16;
 
 Status verify(const PlanSetT &set);
@@ -34,7 +37,13 @@ Status verify(const PlanSetT &set);
 
 /// Of a dim of `size` elements.
 Status verifySplit(const SplitT &split, int64_t size, const layout::Mesh &mesh);
-/// `layouts` are the plan's own, converted.
+/// Ranges of the coordinates of devices.
+Status verifyResidence(const std::vector<std::unique_ptr<ResidenceT>> &parts,
+                       const layout::Mesh &mesh);
+/// That each stage's steps are in range and in an order that respects what they
+/// need, and that all of them can be done if every message waits for the other
+/// side.
+Status verifyStreams(const PipelineT &pipeline, const PipelineShape &shape);
 Status verifyProgram(const ProgramT &program, const PlanT &plan,
                      const PlanSetT &set, const layout::Mesh &mesh);
 /// The product of `sizes`, all at least `least`; fails where it overflows.

@@ -5,80 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/format/Convert.h"
-#include "runtime/format/Verify.h"
-
-#include <algorithm>
-#include <set>
+#include "runtime/format/ProgramVerifier.h"
 
 namespace cleave::format {
-
-namespace {
-
-std::string number(int64_t value) { return std::to_string(value); }
-
-struct Verifier {
-  const ProgramT &program;
-  const PlanT &plan;
-  const PlanSetT &set;
-  const layout::Mesh &mesh;
-  std::vector<layout::Split> splits; ///< of the plan's extents
-  std::vector<int64_t> largest;      ///< of the plan's extents
-  std::vector<const LoopT *> loops;  ///< enclosing, outermost first
-  std::set<uint32_t> pending;        ///< collectives not yet waited for
-  std::set<uint32_t> started;        ///< all collectives seen
-
-  Verifier(const ProgramT &program, const PlanT &plan, const PlanSetT &set,
-           const layout::Mesh &mesh)
-      : program(program), plan(plan), set(set), mesh(mesh) {
-    for (const auto &extent : plan.extents) {
-      splits.push_back(toLayout(*extent->split));
-      largest.push_back(
-          layout::largestPiece(extent->size, splits.back(), mesh));
-    }
-  }
-
-  Status verifyInput(const InputT &input);
-  Status verifyValue(const ValueT &value);
-  Status verifyOutput(const OutputT &output);
-  Status verifyBody(const std::vector<std::unique_ptr<InstructionT>> &body);
-  Status verifyInstruction(const InstructionT &instruction);
-  Status verifyLoop(const LoopT &loop);
-  Status verifyKernel(const KernelT &kernel);
-  Status verifyContraction(const ContractionT &contraction);
-  Status verifyMove(const MoveT &move);
-  Status verifyCollective(const CollectiveT &collective);
-  Status verifyView(const View *view);
-  Status verifySite(uint32_t site);
-
-  const ValueT &valueOf(const View &view) {
-    return *program.values[view.value()];
-  }
-  /// The extents of what a verified view shows.
-  std::vector<uint32_t> extentsOf(const View &view) {
-    std::vector<uint32_t> extents = valueOf(view).extents;
-    if (view.loop() >= 0) {
-      extents.erase(extents.begin());
-    }
-    return extents;
-  }
-  bool same(uint32_t a, uint32_t b) {
-    return a == b || sameSizes(plan.extents[a]->size, splits[a],
-                               plan.extents[b]->size, splits[b], mesh);
-  }
-  /// Whether two verified views may share memory.
-  bool overlap(const View &a, const View &b) {
-    const ValueT &x = valueOf(a), &y = valueOf(b);
-    if (x.storage != y.storage) {
-      return false;
-    }
-    if (x.storage == Storage::Arena) {
-      return x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
-    }
-    return x.storage == Storage::Leaf ? x.index == y.index
-                                      : a.value() == b.value();
-  }
-};
 
 Status Verifier::verifyInput(const InputT &input) {
   if (input.source > InputSource::Seed || input.type > ElementType::Bool) {
@@ -101,8 +30,30 @@ Status Verifier::verifyInput(const InputT &input) {
   return Status();
 }
 
+/// Of a value that has a place of its own in the arena or a slot.
+Status Verifier::verifyRoom(const ValueT &value, uint64_t needed) {
+  bool arena = value.storage == Storage::Arena;
+  if (!arena && (!pipeline || value.index >= pipeline->groups.size())) {
+    return Status::error("a group of slots that is not there");
+  }
+  if (value.offset % 64 != 0) {
+    return Status::error("an offset that is not a multiple of 64");
+  }
+  uint64_t room =
+      arena ? program.arena_bytes : pipeline->groups[value.index]->bytes;
+  if (value.offset > room || value.bytes > room - value.offset) {
+    return Status::error(arena ? "it ends outside the arena"
+                               : "it ends outside its slot");
+  }
+  if (value.bytes < needed) {
+    return Status::error("it has room for " + number(value.bytes) +
+                         " bytes and needs " + number(needed));
+  }
+  return Status();
+}
+
 Status Verifier::verifyValue(const ValueT &value) {
-  if (value.storage > Storage::Input || value.type > ElementType::Bool) {
+  if (value.storage > Storage::Slot || value.type > ElementType::Bool) {
     return Status::error("an unknown storage or type");
   }
   if (value.extents.size() > highestRank) {
@@ -121,19 +72,8 @@ Status Verifier::verifyValue(const ValueT &value) {
   }
   bool empty = std::find(pieces.begin(), pieces.end(), 0) != pieces.end();
   uint64_t needed = empty ? 0 : uint64_t(*elements * elementSize(value.type));
-  if (value.storage == Storage::Arena) {
-    if (value.offset % 64 != 0) {
-      return Status::error("an offset that is not a multiple of 64");
-    }
-    if (value.offset > program.arena_bytes ||
-        value.bytes > program.arena_bytes - value.offset) {
-      return Status::error("it ends outside the arena");
-    }
-    if (value.bytes < needed) {
-      return Status::error("it has room for " + number(value.bytes) +
-                           " bytes and needs " + number(needed));
-    }
-    return Status();
+  if (value.storage == Storage::Arena || value.storage == Storage::Slot) {
+    return verifyRoom(value, needed);
   }
   bool leaf = value.storage == Storage::Leaf;
   if (value.index >= (leaf ? set.leaves.size() : program.inputs.size())) {
@@ -169,7 +109,11 @@ Status Verifier::verifyOutput(const OutputT &output) {
   if (output.value >= program.values.size()) {
     return Status::error("a value that is not there");
   }
+  CLEAVE_TRY(verifyResidence(output.residence, mesh));
   const ValueT &value = *program.values[output.value];
+  if (value.storage == Storage::Slot) {
+    return Status::error("a value that is gone when the program ends");
+  }
   if (output.dims.size() != output.sizes.size() ||
       output.sizes.size() != value.extents.size()) {
     return Status::error("another rank than its value");
@@ -177,6 +121,9 @@ Status Verifier::verifyOutput(const OutputT &output) {
   for (size_t i = 0; i < output.sizes.size(); ++i) {
     if (plan.extents[value.extents[i]]->size != output.sizes[i]) {
       return Status::error("another size than its value");
+    }
+    if (isTimed(value.extents[i])) {
+      return Status::error("a value that is another for each microbatch");
     }
   }
   bool scalar = output.kind == OutputKind::Loss ||
@@ -201,23 +148,53 @@ Status Verifier::verifyView(const View *view) {
   if (view->value() >= program.values.size()) {
     return Status::error("a value that is not there");
   }
+  const ValueT &value = *program.values[view->value()];
+  if (value.storage == Storage::Slot) {
+    if (!section) {
+      return Status::error("value " + number(view->value()) +
+                           " of a slot, outside the pipeline's sections");
+    }
+    CLEAVE_TRY(verifyPositions(value, section->begin, section->end)
+                   .in("value " + number(view->value())));
+  }
   if (view->loop() == -1) {
     return Status();
   }
   if (view->loop() < 0 || view->loop() >= static_cast<int64_t>(loops.size())) {
     return Status::error("a loop that does not enclose it");
   }
-  const ValueT &value = *program.values[view->value()];
   if (value.extents.empty()) {
     return Status::error("a scalar has no iterations");
   }
-  const LoopT &loop = *loops[view->loop()];
-  uint32_t extent = value.extents.front();
-  if (loop.count > 0 &&
-      loop.first + loop.count >
-          smallestPiece(plan.extents[extent]->size, splits[extent], mesh)) {
+  return verifyIterations(*view, *loops[view->loop()]);
+}
+
+/// Whether the positions [begin, end) all have the slots of a value.
+Status Verifier::verifyPositions(const ValueT &value, int64_t begin,
+                                 int64_t end) {
+  const SlotGroupT &group = *pipeline->groups[value.index];
+  if (begin < end && (begin < group.begin || end > group.end)) {
+    return Status::error("positions that have no slot of its group");
+  }
+  return Status();
+}
+
+Status Verifier::verifyIterations(const View &view, const LoopT &loop) {
+  uint32_t extent = valueOf(view).extents.front();
+  bool fits;
+  if (loop.extent >= 0) {
+    uint32_t wanted = static_cast<uint32_t>(loop.extent);
+    fits = same(wanted, extent) ||
+           largest[wanted] <=
+               smallestPiece(plan.extents[extent]->size, splits[extent], mesh);
+  } else {
+    fits = loop.count == 0 ||
+           loop.first + loop.count <=
+               smallestPiece(plan.extents[extent]->size, splits[extent], mesh);
+  }
+  if (!fits) {
     return Status::error("the loop runs past the end of value " +
-                         number(view->value()));
+                         number(view.value()));
   }
   return Status();
 }
@@ -316,6 +293,35 @@ Status Verifier::verifyMove(const MoveT &move) {
   return verifySite(move.site);
 }
 
+/// Who takes part: devices that all get there, equally often.
+Status Verifier::verifyGroup(const CollectiveT &collective,
+                             const std::string &what) {
+  std::set<uint32_t> group;
+  for (uint32_t atom : collective.group) {
+    if (atom >= mesh.atoms.size() || mesh.isTime(atom) ||
+        !group.insert(atom).second) {
+      return Status::error(what + " has no sensible group");
+    }
+  }
+  std::set<uint32_t> partial;
+  for (uint32_t atom : collective.partial) {
+    if (!group.contains(atom) || !partial.insert(atom).second) {
+      return Status::error(what + " reduces outside its group");
+    }
+  }
+  for (const LoopT *loop : loops) {
+    if (loop->extent >= 0 &&
+        !common(collective.group, splits[loop->extent].atoms, mesh).empty()) {
+      return Status::error(what + " is in a loop that devices of its group run "
+                                  "unequally often");
+    }
+  }
+  if (section && !common(collective.group, pipeline->pipe, mesh).empty()) {
+    return Status::error(what + " is in a section and among several stages");
+  }
+  return verifyResidence(collective.holders, mesh).in(what);
+}
+
 Status Verifier::verifyCollective(const CollectiveT &collective) {
   std::string what = "collective " + number(collective.id);
   if (!started.insert(collective.id).second) {
@@ -326,18 +332,7 @@ Status Verifier::verifyCollective(const CollectiveT &collective) {
       collective.reduction > Reduction::Min) {
     return Status::error(what + " is of an unknown kind");
   }
-  std::set<uint32_t> group;
-  for (uint32_t atom : collective.group) {
-    if (atom >= mesh.atoms.size() || !group.insert(atom).second) {
-      return Status::error(what + " has no sensible group");
-    }
-  }
-  std::set<uint32_t> partial;
-  for (uint32_t atom : collective.partial) {
-    if (!group.contains(atom) || !partial.insert(atom).second) {
-      return Status::error(what + " reduces outside its group");
-    }
-  }
+  CLEAVE_TRY(verifyGroup(collective, what));
   CLEAVE_TRY(verifyView(collective.source.get()).in(what));
   CLEAVE_TRY(verifyView(collective.target.get()).in(what));
   std::vector<uint32_t> source = extentsOf(*collective.source);
@@ -347,7 +342,7 @@ Status Verifier::verifyCollective(const CollectiveT &collective) {
       from.type != valueOf(*collective.target).type) {
     return Status::error(what + ": source and target differ in rank or type");
   }
-  if (!partial.empty() && from.type == ElementType::Bool) {
+  if (!collective.partial.empty() && from.type == ElementType::Bool) {
     return Status::error(what + " reduces booleans");
   }
   bool identical = true;
@@ -358,15 +353,31 @@ Status Verifier::verifyCollective(const CollectiveT &collective) {
     identical &= same(source[i], target[i]);
   }
   // In place only where each element is read and written by one device alone.
-  bool inPlace = identical && !partial.empty() &&
-                 collective.source->loop() == collective.target->loop() &&
-                 (collective.source->value() == collective.target->value() ||
-                  (from.storage == Storage::Arena &&
-                   from.offset == valueOf(*collective.target).offset));
+  bool inPlace =
+      identical && !collective.partial.empty() &&
+      collective.source->loop() == collective.target->loop() &&
+      (collective.source->value() == collective.target->value() ||
+       ((from.storage == Storage::Arena || from.storage == Storage::Slot) &&
+        from.offset == valueOf(*collective.target).offset));
   if (overlap(*collective.source, *collective.target) && !inPlace) {
     return Status::error(what + ": its target overlaps its source");
   }
   return verifySite(collective.site);
+}
+
+/// What a loop or an `Only` holds finishes what it starts.
+Status Verifier::verifyInside(const Body &body, const char *what) {
+  if (nesting >= deepestLoop) {
+    return Status::error("loops are nested too deeply");
+  }
+  std::set<uint32_t> before = pending;
+  ++nesting;
+  CLEAVE_TRY(verifyBody(body));
+  --nesting;
+  if (pending != before) {
+    return Status::error(std::string(what) + " leaves a collective unfinished");
+  }
+  return Status();
 }
 
 Status Verifier::verifyLoop(const LoopT &loop) {
@@ -374,17 +385,23 @@ Status Verifier::verifyLoop(const LoopT &loop) {
       loop.count > largestTensor) {
     return Status::error("a loop of impossible length");
   }
-  if (loops.size() >= deepestLoop) {
-    return Status::error("loops are nested too deeply");
+  if (loop.extent < -1 ||
+      loop.extent >= static_cast<int64_t>(plan.extents.size()) ||
+      (loop.extent >= 0 && loop.first != 0)) {
+    return Status::error("a loop over an extent that is not there");
   }
-  std::set<uint32_t> before = pending;
   loops.push_back(&loop);
-  CLEAVE_TRY(verifyBody(loop.body));
+  CLEAVE_TRY(verifyInside(loop.body, "a loop"));
   loops.pop_back();
-  if (pending != before) {
-    return Status::error("a loop leaves a collective unfinished");
-  }
   return Status();
+}
+
+Status Verifier::verifyOnly(const OnlyT &only) {
+  if (only.residence.empty()) {
+    return Status::error("a part of the mesh that is not said");
+  }
+  CLEAVE_TRY(verifyResidence(only.residence, mesh));
+  return verifyInside(only.body, "it");
 }
 
 Status Verifier::verifyInstruction(const InstructionT &instruction) {
@@ -407,20 +424,24 @@ Status Verifier::verifyInstruction(const InstructionT &instruction) {
     return Status();
   case Action::Loop:
     return verifyLoop(*action.AsLoop());
+  case Action::Only:
+    return verifyOnly(*action.AsOnly()).in("an `only`");
+  case Action::Pipeline:
+    if (nesting > 0 || section) {
+      return Status::error("a pipeline within something else");
+    }
+    return verifyPipeline().in("the pipeline");
   default:
     return Status::error("an unknown action");
   }
 }
 
-Status
-Verifier::verifyBody(const std::vector<std::unique_ptr<InstructionT>> &body) {
+Status Verifier::verifyBody(const Body &body) {
   for (size_t i = 0; i < body.size(); ++i) {
     CLEAVE_TRY(verifyInstruction(*body[i]).in("instruction " + number(i)));
   }
   return Status();
 }
-
-} // namespace
 
 Status verifyProgram(const ProgramT &program, const PlanT &plan,
                      const PlanSetT &set, const layout::Mesh &mesh) {
@@ -428,6 +449,7 @@ Status verifyProgram(const ProgramT &program, const PlanT &plan,
   if (program.arena_bytes > largestArena) {
     return Status::error("an arena of impossible size");
   }
+  CLEAVE_TRY(verifier.findPipeline());
   for (const auto &input : program.inputs) {
     CLEAVE_TRY(verifier.verifyInput(*input).in("input `" + input->name + "`"));
   }

@@ -42,14 +42,18 @@ static Box boxOf(const std::vector<int64_t> &sizes,
   for (size_t i = 0; i < sizes.size(); ++i) {
     box.dims.push_back(layout::pieceOf(sizes[i], layout.dims[i], mesh, device));
   }
-  std::vector<int64_t> coordinate = mesh.coordinateOf(device);
-  for (const layout::Residence &part : layout.residence) {
-    int64_t at = coordinate[part.atom];
-    if ((at < part.begin || at >= part.end) && !box.dims.empty()) {
-      box.dims.front() = {0, 0};
-    }
-  }
   return box;
+}
+
+/// Whether a device holds several pieces, one for each instant.
+static bool isTimed(const layout::Layout &layout, const layout::Mesh &mesh) {
+  return std::any_of(
+      layout.dims.begin(), layout.dims.end(), [&](const auto &split) {
+        return std::any_of(
+            split.atoms.begin(), split.atoms.end(), [&](layout::AtomId atom) {
+              return mesh.isTime(atom) && mesh.atoms[atom].size > 1;
+            });
+      });
 }
 
 Result<State> State::create(const format::PlanSetT &set, size_t plan,
@@ -63,12 +67,26 @@ Result<State> State::create(const format::PlanSetT &set, size_t plan,
   for (size_t i = 0; i < set.leaves.size(); ++i) {
     const format::LeafT &leaf = *set.leaves[i];
     layout::Layout layout = format::toLayout(*chosen.layouts[i]);
+    if (isTimed(layout, mesh)) {
+      return Status::error("`" + nameOf(leaf) +
+                           "` has several pieces on a device, one for each "
+                           "chunk, which this version does not run");
+    }
     std::vector<Box> &boxes = state.boxes.emplace_back();
     std::vector<size_t> &offsets = state.offsets.emplace_back();
+    std::vector<bool> &residents = state.residents.emplace_back();
     for (size_t device = 0; device < devices.size(); ++device) {
-      boxes.push_back(boxOf(leaf.sizes, layout, mesh, device));
+      bool resides =
+          format::resides(layout.residence, mesh.coordinateOf(device));
+      Box box = boxOf(leaf.sizes, layout, mesh, device);
+      size_t size =
+          resides ? box.elements() * format::elementSize(leaf.type) : 0;
+      if (!resides && !box.dims.empty()) {
+        box.dims.front() = {0, 0};
+      }
+      residents.push_back(resides);
+      boxes.push_back(std::move(box));
       offsets.push_back(bytes[device]);
-      size_t size = boxes.back().elements() * format::elementSize(leaf.type);
       bytes[device] += (size + 63) / 64 * 64;
     }
   }
@@ -106,7 +124,11 @@ const Box &State::box(int64_t device, size_t leaf) const {
 transport::Pieces State::pieces(size_t index) const {
   transport::Pieces pieces{
       leaf(index).type, leaf(index).sizes, boxes[index], {}};
+  // A leading dim of one, empty where it does not live: so may be a scalar.
+  pieces.sizes.insert(pieces.sizes.begin(), 1);
   for (size_t device = 0; device < memories.size(); ++device) {
+    auto &dims = pieces.boxes[device].dims;
+    dims.insert(dims.begin(), {0, holds(device, index)});
     pieces.memory.push_back(pointer(device, index));
   }
   return pieces;
@@ -186,6 +208,9 @@ void State::initialise(uint64_t newSeed) {
   for (size_t i = 0; i < leaves(); ++i) {
     size_t begin = work.size();
     for (size_t device = 0; device < memories.size(); ++device) {
+      if (!holds(device, i)) {
+        continue;
+      }
       auto same = std::find_if(
           work.begin() + begin, work.end(), [&](const Work &other) {
             return boxes[i][other.devices.front()] == boxes[i][device];

@@ -54,6 +54,10 @@ public:
   /// The piece of a leaf that a device holds, dense and row major.
   void *pointer(int64_t device, size_t leaf) const;
   const transport::Box &box(int64_t device, size_t leaf) const;
+  /// Whether the leaf lives on the device at all; elsewhere it has no memory.
+  bool holds(int64_t device, size_t leaf) const {
+    return residents[leaf][device];
+  }
 
   /// The global array, `bytesOf(leaf)` bytes.
   void gather(size_t leaf, void *global) const;
@@ -73,6 +77,7 @@ private:
   std::vector<device::Memory> memories;           ///< by device
   std::vector<std::vector<transport::Box>> boxes; ///< by leaf, by device
   std::vector<std::vector<size_t>> offsets;       ///< by leaf, by device
+  std::vector<std::vector<bool>> residents;       ///< by leaf, by device
 
   transport::Pieces pieces(size_t leaf) const;
 };

@@ -70,3 +70,23 @@ void accumulate(void *const *views, const int64_t *n) {
     first[i] += gradient[i];
   }
 }
+
+/* part = half the sum of squares of x, gradient = x; views x, gradient, part;
+   batch, in */
+void half_square(void *const *views, const int64_t *n) {
+  const float *x = views[0];
+  float *gradient = views[1];
+  float sum = 0;
+  for (int64_t i = 0; i < n[0] * n[1]; ++i) {
+    sum += 0.5f * x[i] * x[i];
+    gradient[i] = x[i];
+  }
+  *(float *)views[2] = sum;
+}
+
+/* v[i] = first + i; views v; first, count */
+void number(void *const *views, const int64_t *n) {
+  for (int64_t i = 0; i < n[1]; ++i) {
+    ((float *)views[0])[i] = (float)(n[0] + i);
+  }
+}

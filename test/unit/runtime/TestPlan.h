@@ -37,6 +37,8 @@ struct MeshSize {
 /// One plan for each mesh, of the same leaves.
 format::PlanSetT makeSet(const std::vector<MeshSize> &meshes);
 std::vector<char> testKernels();
+/// An open file of a sound set.
+std::shared_ptr<const format::PlanFile> fileOf(const format::PlanSetT &set);
 std::shared_ptr<const format::PlanFile>
 makeFile(const std::vector<MeshSize> &meshes);
 
