@@ -135,9 +135,10 @@ struct Alternative {
   /// The same by reference: one is left out as a whole. Where empty, each
   /// optional atom stands alone.
   std::vector<std::vector<AtomId>> optionalRefs;
-  /// Explicit cuts of the dim, with `Split::cuts`' meaning; empty = by the rule.
-  std::vector<int64_t> cuts;
   std::string text; ///< `data * fsdp?`
+  /// Explicit cuts of the dim, with `Split::cuts`' meaning; empty = by the
+  /// rule.
+  std::vector<int64_t> cuts;
 };
 
 struct ShardStatement {
@@ -152,9 +153,10 @@ struct ShardStatement {
   bool fromStrategy = false; ///< governing nothing is then only a note
 };
 
-struct GatherStatement { ///< the last matching one stands
+/// `gather weights per layer`, `reduce gradients per micro`: the last stands.
+struct GatherStatement {
   Selection selection;
-  std::string per; ///< layer, step
+  std::string per; ///< a repeat's dim, micro, step
   SourcePoint source;
 };
 
@@ -189,9 +191,10 @@ struct Plan {
   std::vector<DimInfo> dims;           ///< the model's
   std::vector<ShardStatement> shards;  ///< in source order, spliced
   std::vector<GatherStatement> gathers;
+  std::vector<GatherStatement> reductions; ///< empty: once a step
   std::optional<MicroStatement> micro;
   std::optional<PipelineStatement> pipeline;
-  std::vector<Selection> recomputed; ///< `recompute SEL`
+  std::vector<Selection> recomputed; ///< `recompute SEL`, less `save`s after it
   SourcePoint source;
 };
 
@@ -238,6 +241,8 @@ struct CollectiveRecord {
   ValueInfo value;    ///< what moves; at a region's edge with the inner path
   std::string repeat; ///< the surrounding repeat's dim, or empty
   int64_t iterations = 1;   ///< times a step
+  bool perMicro = false;    ///< once for each microbatch, counted in iterations
+  bool recomputed = false;  ///< repeats what the forward pass did before
   int64_t bytesBusiest = 0; ///< sent by the busiest device, once
   int64_t bytesTotal = 0;   ///< sent by all devices, once
   SourcePoint source;       ///< the operation that needs it

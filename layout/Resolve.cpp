@@ -433,6 +433,14 @@ void Resolver::give(DimState &dim, int statement, int alternative,
 std::string Resolver::extentNote(const DimState &dim,
                                  const Split &split) const {
   int64_t count = mesh.sizeOf(split.atoms);
+  if (!split.cuts.empty()) {
+    std::string text;
+    for (size_t i = 0; i + 1 < split.cuts.size(); ++i) {
+      text +=
+          (i ? ", " : "") + std::to_string(split.cuts[i + 1] - split.cuts[i]);
+    }
+    return "; " + std::to_string(dim.size) + " in pieces of " + text;
+  }
   if (dim.size % count == 0) {
     return "";
   }
@@ -562,6 +570,10 @@ void Resolver::finish() {
     Split split;
     const Part *last = nullptr;
     for (const Part &part : dim.parts) {
+      const ShardStatement &shard = plan.shards[part.statement];
+      if (!shard.alternatives[part.alternative].cuts.empty()) {
+        split.cuts = shard.alternatives[part.alternative].cuts;
+      }
       split.atoms.insert(split.atoms.end(), part.atoms.begin(),
                          part.atoms.end());
       if (!last || !part.atoms.empty()) {

@@ -80,7 +80,8 @@ std::unique_ptr<mlir::Pass> createBuildStepPass(StepOptions options = {});
 std::unique_ptr<mlir::Pass> createDecomposePass();
 std::unique_ptr<mlir::Pass> createSimplifyPass();
 
-/// Registers `clv-build-step`, `clv-decompose` and `clv-simplify`.
+/// Registers `clv-build-step`, `clv-decompose`, `clv-simplify` and
+/// `clv-recompute`.
 void registerDifferentiatePasses();
 
 } // namespace cleave

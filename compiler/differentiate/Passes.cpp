@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/differentiate/Differentiate.h"
+#include "compiler/differentiate/Recompute.h"
 
 #include "dialects/clv/Clv.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -78,4 +79,5 @@ void cleave::registerDifferentiatePasses() {
   PassRegistration<BuildStepPass>();
   PassRegistration<DecomposePass>();
   PassRegistration<SimplifyPass>();
+  registerRecomputePass();
 }

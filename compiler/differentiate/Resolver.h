@@ -26,10 +26,12 @@ public:
 
   void run(llvm::iterator_range<mlir::Block::iterator> ops);
 
+  /// Whether the one result of `op` is cheap.
+  bool isRecomputed(mlir::Operation *op);
+
 private:
   mlir::Value resolve(mlir::Value value, mlir::Operation *before,
                       unsigned depth);
-  bool isRecomputed(mlir::Operation *op);
   bool isFree(mlir::Value value, unsigned depth);
 
   llvm::function_ref<bool(mlir::Value)> isForward;

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/differentiate/Differentiate.h"
+#include "compiler/differentiate/Recompute.h"
 
 #include "dialects/clv/Clv.h"
 #include "llvm/ADT/Hashing.h"
@@ -211,7 +212,8 @@ bool fold(Block &block) {
 // Equal operations
 //===----------------------------------------------------------------------===//
 
-/// The attributes that make an operation what it is: all but the label.
+/// The attributes that make an operation what it is: all but the label and
+/// whether it repeats another.
 bool sameOperation(Operation *a, Operation *b) {
   if (a->getName() != b->getName() || a->getOperands() != b->getOperands() ||
       a->getResultTypes() != b->getResultTypes() ||
@@ -219,8 +221,11 @@ bool sameOperation(Operation *a, Operation *b) {
     return false;
   }
   NamedAttrList left(a->getAttrDictionary()), right(b->getAttrDictionary());
-  left.erase(ClvDialect::kScope);
-  right.erase(ClvDialect::kScope);
+  for (StringRef name :
+       {StringRef(ClvDialect::kScope), StringRef(kRecomputed)}) {
+    left.erase(name);
+    right.erase(name);
+  }
   return left.getDictionary(a->getContext()) ==
          right.getDictionary(b->getContext());
 }
@@ -246,6 +251,9 @@ bool merge(Block &block) {
       same = sameOperation(it->second, &op) ? it->second : nullptr;
     }
     if (same) {
+      if (!op.hasAttr(kRecomputed)) {
+        same->removeAttr(kRecomputed); // needed in any case
+      }
       op.getResult(0).replaceAllUsesWith(same->getResult(0));
       op.erase();
       changed = true;

@@ -54,6 +54,7 @@ private:
     size_t others = 0;
   };
 
+  void findStageSplits(const ValueInfo &value, const Resolved &resolved);
   void reportFailures();
   void reportUnused();
   void reportDiscards();
@@ -66,7 +67,45 @@ private:
   std::vector<const Failure *> inOrder;
   std::set<Written> governing;
   std::map<std::pair<Written, Written>, Discard> discards;
+  std::set<Written> stageSplits; // reported
 };
+
+// Stages do different work: their axis splits the pipeline's dim and no other.
+void Checker::findStageSplits(const ValueInfo &value,
+                              const Resolved &resolved) {
+  const std::vector<layout::AtomId> &stages = plan.pipeline->atoms;
+  auto isStage = [&](layout::AtomId atom) {
+    return std::find(stages.begin(), stages.end(), atom) != stages.end();
+  };
+  auto speaks = [&](const layout::Alternative &alternative) {
+    return std::any_of(alternative.atoms.begin(), alternative.atoms.end(),
+                       isStage);
+  };
+  for (size_t i = 0; i < resolved.layout.dims.size(); ++i) {
+    const std::vector<layout::AtomId> &atoms = resolved.layout.dims[i].atoms;
+    if (value.dims[i].name == plan.pipeline->dim ||
+        std::none_of(atoms.begin(), atoms.end(), isStage)) {
+      continue;
+    }
+    // One of those that govern the value says so.
+    for (int number : resolved.governing) {
+      const ShardStatement &shard = plan.shards[number];
+      if (std::none_of(shard.alternatives.begin(), shard.alternatives.end(),
+                       speaks) ||
+          writtenAt(shard.source) == writtenAt(plan.pipeline->source) ||
+          !stageSplits.insert(writtenAt(shard.source)).second) {
+        continue;
+      }
+      diags
+          .error(Diag::StagesTakenTwice, rangeOf(shard.source),
+                 "`" + shard.source.text + "` splits `" + value.dims[i].name +
+                     "` of " + describe(value) + " over the stages of `" +
+                     plan.pipeline->dim + "`")
+          .note(rangeOf(plan.pipeline->source), "the pipeline has the axis")
+          .help("name another axis");
+    }
+  }
+}
 
 void Checker::reportFailures() {
   for (const Failure *failure : inOrder) {
@@ -159,6 +198,9 @@ bool Checker::run() {
                    writtenAt(plan.shards[plain].source)};
       auto [it, added] = discards.insert({at, {also, plain, &value, 0}});
       it->second.others += !added;
+    }
+    if (plan.pipeline && resolved.error.empty()) {
+      findStageSplits(value, resolved);
     }
     if (!resolved.error.empty()) {
       std::pair at{writtenAt(resolved.errorAt), writtenAt(resolved.errorOther)};

@@ -33,13 +33,22 @@ struct Expectation {
   layout::Selection selection;
   sema::Value wanted;
   int64_t divisor = 1;     // the product of what stands after `per`
+  size_t perMicro = 0;     // how often `micro` is in it
   std::string perLoop;     // the repeat among them, or empty
   std::string description; // `all_gather on tensor for weights in layer`
+};
+
+// `one_f_one_b` in `pipeline … with one_f_one_b`; of files that outlive this.
+struct ScheduleCall {
+  const ast::CallExpr *call = nullptr;
+  const ast::ScheduleDecl *decl = nullptr;
+  std::shared_ptr<const Scope> scope; // what its arguments are read in
 };
 
 struct Elaborated {
   layout::Plan plan;
   std::vector<Expectation> expectations;
+  std::optional<ScheduleCall> schedule; // of the pipeline, if there is one
 };
 
 struct PlanOptions {
@@ -67,6 +76,10 @@ std::optional<Elaborated>
 elaboratePlan(const std::vector<std::unique_ptr<ast::File>> &files,
               const std::string &name, const ModelFacts &facts,
               const PlanOptions &options, DiagnosticEngine &diags);
+
+// The plan for what runs the whole batch at once: its pipeline, without its
+// microbatches.
+layout::Plan withoutMicro(const layout::Plan &plan);
 
 // Between ranges and what the compiler keeps of them.
 layout::SourcePoint sourcePoint(SourceRange range,

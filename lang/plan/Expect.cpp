@@ -105,6 +105,7 @@ private:
   std::optional<sema::Value> call(const CallExpr &call, const Scope &scope,
                                   bool &handled);
   std::optional<sema::Value> local(const CallExpr &call, const Scope &scope);
+  std::optional<sema::Value> layers(const CallExpr &call);
   std::optional<layout::Selection> argument(const CallExpr &call,
                                             const Scope &scope);
   std::string valuesIn(const Expr &expr, const sema::Environment &environment);
@@ -156,7 +157,7 @@ void ContractChecker::checkWithin(const Expectation &expectation) {
   // Devices that differ along the axis alone lie within `span` consecutive
   // ones, and every span begins at a multiple of itself.
   int64_t span = 1, step = 1;
-  for (size_t i = plan.mesh.atoms.size(); i-- > 0;) {
+  for (size_t i = plan.mesh.atoms.size() - plan.mesh.times; i-- > 0;) {
     step *= plan.mesh.atoms[i].size;
     if (std::find(axis->atoms.begin(), axis->atoms.end(), i) !=
         axis->atoms.end()) {
@@ -231,6 +232,12 @@ void ContractChecker::checkCollectives(const Expectation &expectation) {
   if (!empty) {
     found = matchingCollectives(stmt.comm, expectation, *facts.train);
   }
+  // Counts are of the program as written; bytes are what is sent.
+  if (stmt.form != ExpectStmt::Bytes) {
+    std::erase_if(found, [](const CollectiveRecord *record) {
+      return record->recomputed;
+    });
+  }
   int64_t amount = 0;
   for (const CollectiveRecord *record : found) {
     amount += stmt.form == ExpectStmt::Bytes
@@ -261,7 +268,13 @@ void ContractChecker::checkCollectives(const Expectation &expectation) {
     return;
   }
   std::string per =
-      expectation.perLoop.empty() ? "a step" : "per " + expectation.perLoop;
+      expectation.perLoop.empty() && !expectation.perMicro ? "a step" : "";
+  if (!expectation.perLoop.empty()) {
+    per = "per " + expectation.perLoop;
+  }
+  if (expectation.perMicro) {
+    per += std::string(per.empty() ? "" : " ") + "per micro";
+  }
   auto builder =
       diags.error(Diag::ContractFails, stmt.claim,
                   (stmt.form == ExpectStmt::Bytes ? "bytes of " : "") +
@@ -365,6 +378,49 @@ static std::string nameArgument(const CallExpr &call) {
   return name ? name->name : "";
 }
 
+// The layers of each stage: `layers(pipe) == [15, 16, 15]`.
+std::optional<sema::Value> ContractChecker::layers(const CallExpr &call) {
+  std::string name = nameArgument(call);
+  if (name == "chunk") {
+    diags
+        .error(Diag::LaterContract, call.range,
+               "several chunks for each stage are not built yet")
+        .help("ask for the layers of the stages: `layers(pipe)`");
+    return std::nullopt;
+  }
+  const layout::Axis *axis = plan.mesh.findAxis(name);
+  if (!plan.pipeline || !axis || axis->atoms != plan.pipeline->atoms) {
+    diags
+        .error(Diag::BadContract, call.range,
+               plan.pipeline ? "`layers` is of the axis of the stages"
+                             : "`layers` speaks of stages, and the plan has no "
+                               "pipeline")
+        .help(plan.pipeline
+                  ? "write `layers(" +
+                        plan.mesh.describe(plan.pipeline->atoms) + ")`"
+                  : "say `pipeline layer on pipe with one_f_one_b`");
+    return std::nullopt;
+  }
+  ValueInfo value;
+  value.role = layout::Role::Params;
+  for (const layout::DimInfo &dim : plan.dims) {
+    if (dim.name == plan.pipeline->dim) {
+      value.dims.push_back({dim.name, dim.size});
+    }
+  }
+  layout::Split split = resolve(plan, value).layout.dims.at(0);
+  std::vector<sema::Value> items;
+  for (int64_t i = 0; i < plan.mesh.sizeOf(split.atoms); ++i) {
+    int64_t size = split.cuts.empty()
+                       ? layout::splitRule(value.dims[0].size,
+                                           plan.mesh.sizeOf(split.atoms), i)
+                             .size()
+                       : split.cuts[i + 1] - split.cuts[i];
+    items.push_back(sema::Value::ofInteger(size));
+  }
+  return sema::Value::ofList(std::move(items));
+}
+
 static bool speaksOf(const layout::Selection &selection, layout::Role role) {
   return (selection.kind == layout::Selection::Kind::Role &&
           selection.role == role) ||
@@ -392,11 +448,7 @@ ContractChecker::call(const CallExpr &call, const Scope &scope, bool &handled) {
     return local(call, scope);
   }
   if (name == "layers") {
-    diags
-        .error(Diag::LaterContract, call.range,
-               "`layers` speaks of pipelines, which are not built yet")
-        .help("leave the contract out");
-    return std::nullopt;
+    return layers(call);
   }
   if (name == "peak") {
     if (nameArgument(call) != "memory") {
@@ -461,17 +513,24 @@ ContractChecker::environmentFor(const Expectation &expectation) {
   const Scope &scope = *expectation.scope;
   environment.parent = &scope.environment;
   environment.resolve =
-      [&scope](std::string_view name) -> std::optional<sema::Value> {
-    if (name != "micros" || scope.environment.lookup(name)) {
+      [this, &scope](std::string_view name) -> std::optional<sema::Value> {
+    if (scope.environment.lookup(name)) {
       return std::nullopt;
     }
-    return sema::Value::ofInteger(1); // without `micro` there is one
+    if (name == "micros") {
+      return sema::Value::ofInteger(plan.mesh.instants());
+    }
+    if (name == "stages") {
+      return sema::Value::ofInteger(
+          plan.pipeline ? plan.mesh.sizeOf(plan.pipeline->atoms) : 1);
+    }
+    return std::nullopt;
   };
   environment.call = [this, &scope](const CallExpr &expr, bool &handled) {
     return call(expr, scope, handled);
   };
-  environment.resolvable = {"micros", "local",     "memory",
-                            "peak",   "unsharded", "size"};
+  environment.resolvable = {"micros", "stages", "local",     "layers",
+                            "memory", "peak",   "unsharded", "size"};
   return environment;
 }
 
@@ -517,7 +576,7 @@ void ContractChecker::checkHolds(const Expectation &expectation) {
       name && name->name == "bubble") {
     diags
         .error(Diag::LaterContract, name->range,
-               "`bubble` speaks of pipelines, which are not built yet")
+               "`bubble` speaks of a timeline, and none is computed yet")
         .help("leave the contract out");
     return;
   }

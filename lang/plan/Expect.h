@@ -1,7 +1,8 @@
 // Contracts: whether the `expect`s of a plan hold.
 //
 // Counts are logical collectives per optimizer step, before bucketing. `per
-// layer` divides by the iterations of that repeat, `per micro` by one. A
+// layer` divides by the iterations of that repeat, `per micro` by the
+// microbatches. What recomputation repeats does not count; its bytes do. A
 // collective over several axes counts for each axis it runs on; over axes of
 // size one there is none. Bytes are those that the busiest device sends in a
 // step. `local(PATH)` is the largest piece of one iteration, without the dim of

@@ -145,21 +145,6 @@ bool Splicer::refuseLater(const Stmt &stmt) {
     return true;
   };
   switch (stmt.kind) {
-  case StmtKind::Micro:
-    return refuse(Diag::LaterMicro, "`micro` is not built yet",
-                  "leave it out: the whole batch is computed at once");
-  case StmtKind::Pipeline:
-    return refuse(Diag::LaterPipeline, "`pipeline` is not built yet",
-                  "leave it out, and give its axis another use or size 1");
-  case StmtKind::Keep: {
-    static const char *words[] = {"save", "recompute", "offload"};
-    return refuse(Diag::LaterKeep,
-                  std::string("`") +
-                      words[static_cast<const KeepStmt &>(stmt).what] +
-                      "` is not built yet",
-                  "leave it out: what the backward pass needs is saved on the "
-                  "device");
-  }
   case StmtKind::Place:
     return refuse(Diag::LaterPlace, "`place` is not built yet",
                   "leave it out: values live on the whole mesh");
@@ -170,12 +155,6 @@ bool Splicer::refuseLater(const Stmt &stmt) {
                         : "`tune` is not built yet",
                   "leave it out: it would not change results");
   }
-  case StmtKind::Per:
-    if (static_cast<const PerStmt &>(stmt).what == PerStmt::Reduce) {
-      return refuse(Diag::LaterReduce, "`reduce … per` is not built yet",
-                    "leave it out: each gradient is reduced once a step");
-    }
-    return false;
   default:
     return false;
   }
@@ -254,7 +233,7 @@ void Splicer::visitGather(const PerStmt &stmt,
   if (loop == "micro" || loop == "chunk") {
     diags
         .error(loop == "micro" ? Diag::LaterMicro : Diag::LaterPipeline,
-               stmt.loop.range, "`per " + loop + "` is not built yet")
+               stmt.loop.range, "`gather … per " + loop + "` is not built yet")
         .help("gather per iteration of a repeat, or per step");
     return;
   }
@@ -391,8 +370,9 @@ void Splicer::visitExpect(const ExpectStmt &stmt,
     if (dim && dim->repeated) {
       expectation.divisor *= dim->size;
       expectation.perLoop = loop.text;
-    } else if (loop.text != "micro" && loop.text != "step") {
-      // Without `micro` there is one microbatch.
+    } else if (loop.text == "micro") {
+      ++expectation.perMicro;
+    } else if (loop.text != "step") {
       bool later = loop.text == "chunk";
       diags
           .error(later ? Diag::LaterContract : Diag::BadContract, loop.range,
@@ -438,8 +418,20 @@ void Splicer::walk(const Block &block, const std::shared_ptr<Scope> &scope,
     case StmtKind::Shard:
       visitShard(static_cast<const ShardStmt &>(*stmt), scope, around);
       break;
-    case StmtKind::Per:
-      visitGather(static_cast<const PerStmt &>(*stmt), scope, around);
+    case StmtKind::Per: {
+      auto &per = static_cast<const PerStmt &>(*stmt);
+      per.what == PerStmt::Gather ? visitGather(per, scope, around)
+                                  : visitReduce(per, scope, around);
+      break;
+    }
+    case StmtKind::Micro:
+      visitMicro(static_cast<const MicroStmt &>(*stmt), scope, around);
+      break;
+    case StmtKind::Pipeline:
+      visitPipeline(static_cast<const PipelineStmt &>(*stmt), scope, around);
+      break;
+    case StmtKind::Keep:
+      visitKeep(static_cast<const KeepStmt &>(*stmt), scope, around);
       break;
     case StmtKind::Use:
       visitUse(static_cast<const UseStmt &>(*stmt), scope, around);
@@ -569,11 +561,23 @@ Elaborated Splicer::finish(const std::string &name) const {
       plan.shards.back().alternatives.push_back(std::move(alternative));
     }
   }
+  addPipeline(plan);
+  addMicro(plan);
   if (gather) {
     plan.gathers.push_back(*gather);
   }
+  if (reduction && reduction->per != "step") {
+    plan.reductions.push_back(*reduction);
+  }
+  plan.recomputed = recomputed;
+  if (pipeline) {
+    result.schedule = pipeline->schedule;
+  }
   for (const OpenExpectation &open : expectations) {
     result.expectations.push_back(open.expectation);
+    for (size_t i = 0; i < open.expectation.perMicro; ++i) {
+      result.expectations.back().divisor *= plan.mesh.instants();
+    }
     if (open.axis) {
       for (const AxisFactor &factor : open.axis->factors) {
         result.expectations.back().axes.push_back(

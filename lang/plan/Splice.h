@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lang/plan/Elaborate.h"
+#include "lang/plan/StageCuts.h"
 
 namespace cleave::plan {
 
@@ -10,6 +11,24 @@ namespace cleave::plan {
 struct OpenShard {
   layout::ShardStatement statement; // alternatives are empty
   std::vector<AxisProduct> alternatives;
+};
+
+struct OpenMicro {
+  std::string dim;
+  int64_t size = 0;   // the most of the dim on a device; 0: `number` is written
+  int64_t number = 1; // of microbatches
+  SourceRange range;
+  bool fromStrategy = false;
+};
+
+struct OpenPipeline {
+  std::string dim;
+  AxisProduct axis;
+  int64_t chunks = 1;
+  std::vector<int64_t> cuts; // empty: the split rule's
+  SourceRange range;
+  bool fromStrategy = false;
+  std::optional<ScheduleCall> schedule;
 };
 
 class Splicer {
@@ -25,6 +44,12 @@ public:
 
   // Makes atoms of the intervals. Called again after cuts were added.
   Elaborated finish(const std::string &name) const;
+
+  // Finds the number of microbatches where the plan says their size, from what
+  // `finish` gave. False after an error.
+  bool settleMicro(const layout::Plan &plan);
+  // Refuses what `reduce` asks for and is not built. False after an error.
+  bool checkReduction(const layout::Plan &plan);
 
   Devices devices;
   std::vector<OpenShard> shards;
@@ -55,6 +80,31 @@ private:
                    const std::shared_ptr<Scope> &scope, const Stack &around);
   void visitLet(const ast::LetStmt &stmt, Scope &scope, DiagnosticEngine &to);
   bool refuseLater(const ast::Stmt &stmt);
+
+  bool refuseSelected(const ast::Stmt &stmt, const Stack &around);
+  std::vector<std::string> repeatedDims() const;
+  std::optional<std::string> microDim(const ast::MicroStmt &stmt,
+                                      const Scope &scope);
+  void visitMicro(const ast::MicroStmt &stmt,
+                  const std::shared_ptr<Scope> &scope, const Stack &around);
+  void addMicro(layout::Plan &plan) const;
+  const layout::DimInfo *pipelineDim(const ast::PathStep &step,
+                                     const Scope &scope);
+  const ast::ScheduleDecl *findSchedule(const ast::CallExpr &call);
+  std::optional<int64_t> chunksOf(const ast::PipelineStmt &stmt,
+                                  const ast::ScheduleDecl &schedule,
+                                  const Scope &scope);
+  bool refusePipeline(const ast::PipelineStmt &stmt,
+                      const ast::ScheduleDecl &schedule, int64_t chunks);
+  void visitPipeline(const ast::PipelineStmt &stmt,
+                     const std::shared_ptr<Scope> &scope, const Stack &around);
+  void addPipeline(layout::Plan &plan) const;
+  void visitKeep(const ast::KeepStmt &stmt, const std::shared_ptr<Scope> &scope,
+                 const Stack &around);
+  bool keepsSomething(const ast::KeepStmt &stmt,
+                      const layout::Selection &selection, bool spliced);
+  void visitReduce(const ast::PerStmt &stmt,
+                   const std::shared_ptr<Scope> &scope, const Stack &around);
   std::optional<layout::Selection>
   selectionOf(const std::optional<ast::Selection> &written, const Scope &scope,
               const Stack &around);
@@ -72,7 +122,10 @@ private:
   Names names;
   std::shared_ptr<Scope> root;
   std::vector<const ast::Decl *> open; // being spliced, outermost first
-  std::optional<layout::GatherStatement> gather;
+  std::optional<layout::GatherStatement> gather, reduction;
+  std::optional<OpenMicro> micro;
+  std::optional<OpenPipeline> pipeline;
+  std::vector<layout::Selection> recomputed;
   std::vector<OpenExpectation> expectations;
   // The mesh that stands and the views, with the scopes they are read in.
   std::pair<const ast::MeshStmt *, std::shared_ptr<Scope>> mesh;
