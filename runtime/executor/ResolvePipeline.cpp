@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Sends do not wait: each microbatch has channels of its own. A send ends at
-// the latest when its slot is taken by another cell, and at the end of the
+// the latest when its slot is taken for another cell, and at the end of the
 // pipeline.
 //
 //===----------------------------------------------------------------------===//
@@ -25,7 +25,8 @@ public:
         stage(
             r.env.placement->mesh.rankAlong(r.env.deviceNumber, pipeline.pipe)),
         stages(
-            r.env.placement->mesh.groupOf(r.env.deviceNumber, pipeline.pipe)) {}
+            r.env.placement->mesh.groupOf(r.env.deviceNumber, pipeline.pipe)),
+        use(r.program, shape, stage) {}
 
   Status resolve();
 
@@ -40,6 +41,7 @@ private:
   std::vector<int64_t> stages; ///< the devices that differ in the stage alone
   /// By kind, by chunk: what this stage does.
   std::vector<std::vector<const format::SectionT *>> sections[3];
+  format::SlotUse use;
   std::vector<std::vector<int64_t>> owners; ///< by group, by slot: a cell
   std::vector<std::vector<uint32_t>> sends; ///< by cell: not yet waited for
 
@@ -48,7 +50,7 @@ private:
   Status resolveSections(format::SectionKind kind, int64_t chunk);
   Status resolveMessages(const Step &step);
   void handOver(const Step &step);
-  void takeSlots(int64_t cell);
+  void takeSlots(const Step &step);
   void finishSends(int64_t cell);
   Result<transport::Channel> open(const format::MessageT &message,
                                   size_t number, int64_t from, int64_t to,
@@ -86,15 +88,11 @@ void PipelineResolver::finishSends(int64_t cell) {
   sends[cell].clear();
 }
 
-/// A cell that had one of these slots before may still be read by a neighbour.
-void PipelineResolver::takeSlots(int64_t cell) {
-  for (size_t group = 0; group < owners.size(); ++group) {
-    int32_t slot = r.env.slots->groups[group].numbers[cell];
-    if (slot < 0) {
-      continue;
-    }
-    int64_t &owner = owners[group][slot];
-    if (owner >= 0 && owner != cell) {
+/// The cell that had a slot before may still be read by a neighbour.
+void PipelineResolver::takeSlots(const Step &step) {
+  for (auto [group, cell] : use.of(step)) {
+    int64_t &owner = owners[group][r.env.slots->groups[group].numbers[cell]];
+    if (owner >= 0 && owner != cell && use.isSource(group)) {
       finishSends(owner);
     }
     owner = cell;
@@ -186,9 +184,7 @@ void PipelineResolver::handOver(const Step &step) {
 
 Status PipelineResolver::resolveStep(const Step &step) {
   using format::SectionKind;
-  for (int64_t cell : shape.touched(step, stage)) {
-    takeSlots(cell);
-  }
+  takeSlots(step);
   r.cell = shape.cell(step.micro(), step.chunk());
   r.instant = r.env.placement->instantOf(pipeline, step.micro(), step.chunk());
   uint32_t index = static_cast<uint32_t>(r.result.steps.size());

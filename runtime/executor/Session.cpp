@@ -214,7 +214,7 @@ Result<device::Memory> Session::Implementation::allocateSlots(Seat &seat,
     if (const format::PipelineT *pipeline = format::pipelineOf(*program)) {
       format::PipelineShape shape(*pipeline, placement->mesh);
       slots = format::slotsOf(
-          *pipeline, shape, placement->mesh.rankAlong(number, pipeline->pipe));
+          *program, shape, placement->mesh.rankAlong(number, pipeline->pipe));
       bytes = std::max<size_t>(bytes, slots->bytes);
     }
   }

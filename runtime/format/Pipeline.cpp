@@ -49,15 +49,6 @@ int64_t PipelineShape::neighbour(const Step &step, int64_t stage) const {
   return to >= 0 && stageAt(to) == stage ? cell(step.micro(), chunkAt(to)) : -1;
 }
 
-std::vector<int64_t> PipelineShape::touched(const Step &step,
-                                            int64_t stage) const {
-  std::vector<int64_t> cells = {cell(step.micro(), step.chunk())};
-  if (int64_t other = neighbour(step, stage); other >= 0) {
-    cells.push_back(other);
-  }
-  return cells;
-}
-
 bool isMessage(StepKind kind) { return kind >= StepKind::SendActivation; }
 
 std::string describe(const Step &step, bool severalChunks) {
@@ -72,64 +63,204 @@ std::string describe(const Step &step, bool severalChunks) {
               : micro);
 }
 
+//===----------------------------------------------------------------------===//
+// Which slots are used
+//===----------------------------------------------------------------------===//
+
 namespace {
 
-/// The steps of a stage that touch a cell first and last.
-struct Span {
-  int64_t first = -1, last = -1;
+/// The groups that instructions name. No deeper than the verifier allows.
+struct GroupCollector {
+  const ProgramT &program;
+  std::set<uint32_t> groups;
+
+  void add(const View &view) {
+    const ValueT &value = *program.values[view.value()];
+    if (value.storage == Storage::Slot) {
+      groups.insert(value.index);
+    }
+  }
+  void add(const std::vector<std::unique_ptr<InstructionT>> &body) {
+    for (const auto &instruction : body) {
+      add(instruction->action);
+    }
+  }
+  void add(const ActionUnion &action) {
+    switch (action.type) {
+    case Action::Kernel:
+      for (const View &view : action.AsKernel()->views) {
+        add(view);
+      }
+      break;
+    case Action::Contraction:
+      add(*action.AsContraction()->lhs);
+      add(*action.AsContraction()->rhs);
+      add(*action.AsContraction()->out);
+      break;
+    case Action::Fill:
+      add(*action.AsFill()->target);
+      break;
+    case Action::Move:
+      add(*action.AsMove()->source);
+      add(*action.AsMove()->target);
+      break;
+    case Action::Collective:
+      add(*action.AsCollective()->source);
+      add(*action.AsCollective()->target);
+      break;
+    case Action::Loop:
+      add(action.AsLoop()->body);
+      break;
+    case Action::Only:
+      add(action.AsOnly()->body);
+      break;
+    case Action::Wait:
+    case Action::Pipeline:
+    case Action::NONE:
+      break;
+    }
+  }
 };
 
 } // namespace
 
-/// Of what is free the slot that has been so for longest: a message out of it
-/// is then most likely over.
-static void assign(Slots::Group &group, const std::vector<Step> &steps,
-                   const std::vector<Span> &spans, const PipelineShape &shape,
-                   int64_t stage, const SlotGroupT &table) {
-  std::deque<int32_t> free;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    int64_t at = static_cast<int64_t>(i);
-    std::vector<int64_t> cells = shape.touched(steps[i], stage);
-    std::erase_if(cells, [&](int64_t cell) {
-      int64_t position = shape.position(stage, cell % shape.chunks);
-      return position < table.begin || position >= table.end;
-    });
-    for (int64_t cell : cells) {
-      if (spans[cell].first != at) {
-        continue;
+SlotUse::SlotUse(const ProgramT &program, const PipelineShape &shape,
+                 int64_t stage)
+    : shape(shape), stage(stage) {
+  const PipelineT &pipeline = *pipelineOf(program);
+  for (auto &byChunk : sections) {
+    byChunk.resize(shape.chunks);
+  }
+  for (const auto &section : pipeline.sections) {
+    GroupCollector collector{program, {}};
+    collector.add(section->body);
+    for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
+      int64_t position = shape.position(stage, chunk);
+      if (position >= section->begin && position < section->end) {
+        sections[static_cast<size_t>(section->kind)][chunk].insert(
+            collector.groups.begin(), collector.groups.end());
       }
-      if (free.empty()) {
-        free.push_back(static_cast<int32_t>(group.count++));
-      }
-      group.numbers[cell] = free.front();
-      free.pop_front();
     }
-    for (int64_t cell : cells) {
-      if (spans[cell].last == at) {
-        free.push_back(group.numbers[cell]);
-      }
+  }
+  for (int gradient : {0, 1}) {
+    for (const auto &message :
+         gradient ? pipeline.gradients : pipeline.activations) {
+      sources[gradient].insert(program.values[message->source->value()]->index);
+      targets[gradient].insert(program.values[message->target->value()]->index);
     }
   }
 }
 
-Slots slotsOf(const PipelineT &pipeline, const PipelineShape &shape,
-              int64_t stage) {
-  const std::vector<Step> &steps = pipeline.streams[stage]->steps;
-  std::vector<Span> spans(shape.cells());
-  for (size_t i = 0; i < steps.size(); ++i) {
-    for (int64_t cell : shape.touched(steps[i], stage)) {
-      int64_t at = static_cast<int64_t>(i);
-      spans[cell] = {spans[cell].first < 0 ? at : spans[cell].first, at};
+bool SlotUse::isSource(uint32_t group) const {
+  return sources[0].contains(group) || sources[1].contains(group);
+}
+
+std::vector<SlotUse::Touch> SlotUse::of(const Step &step) const {
+  std::set<uint32_t> groups;
+  auto add = [&](const std::set<uint32_t> &more) {
+    groups.insert(more.begin(), more.end());
+  };
+  auto addSections = [&](SectionKind kind) {
+    add(sections[static_cast<size_t>(kind)][step.chunk()]);
+  };
+  int64_t other = shape.neighbour(step, stage);
+  bool gradient = step.kind() != StepKind::Forward; // of a computing step
+  switch (step.kind()) {
+  case StepKind::Forward:
+    addSections(SectionKind::Forward);
+    break;
+  case StepKind::Backward:
+    addSections(SectionKind::Backward);
+    addSections(SectionKind::WeightGradient);
+    break;
+  case StepKind::InputGradient:
+    addSections(SectionKind::Backward);
+    break;
+  case StepKind::WeightGradient:
+    addSections(SectionKind::WeightGradient);
+    break;
+  case StepKind::SendActivation:
+  case StepKind::SendGradient:
+    add(sources[step.kind() == StepKind::SendGradient]);
+    break;
+  case StepKind::ReceiveActivation:
+  case StepKind::ReceiveGradient:
+    add(targets[step.kind() == StepKind::ReceiveGradient]);
+    break;
+  }
+  if (other >= 0) {
+    add(sources[gradient]);
+  }
+  std::vector<Touch> touches;
+  for (uint32_t group : groups) {
+    touches.push_back({group, shape.cell(step.micro(), step.chunk())});
+  }
+  if (other >= 0) {
+    for (uint32_t group : targets[gradient]) {
+      touches.push_back({group, other});
     }
   }
+  return touches;
+}
+
+//===----------------------------------------------------------------------===//
+// How many are needed
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Hands out the slots of one group. Of what is free that which has been so for
+/// longest: a message out of it is then most likely over.
+struct Pool {
+  std::vector<int64_t> last; ///< by cell: the step that uses it last
+  std::deque<int32_t> free;
+
+  void use(Slots::Group &group, int64_t cell) {
+    if (group.numbers[cell] >= 0) {
+      return;
+    }
+    if (free.empty()) {
+      free.push_back(static_cast<int32_t>(group.count++));
+    }
+    group.numbers[cell] = free.front();
+    free.pop_front();
+  }
+};
+
+} // namespace
+
+Slots slotsOf(const ProgramT &program, const PipelineShape &shape,
+              int64_t stage) {
+  const PipelineT &pipeline = *pipelineOf(program);
+  const std::vector<Step> &steps = pipeline.streams[stage]->steps;
+  SlotUse use(program, shape, stage);
   Slots slots;
-  for (const auto &table : pipeline.groups) {
-    Slots::Group &group = slots.groups.emplace_back();
-    group.numbers.assign(shape.cells(), -1);
-    assign(group, steps, spans, shape, stage, *table);
-    group.offset = slots.bytes;
-    group.stride = (table->bytes + 63) / 64 * 64;
-    slots.bytes += group.stride * group.count;
+  slots.groups.resize(pipeline.groups.size());
+  std::vector<Pool> pools(pipeline.groups.size());
+  for (size_t group = 0; group < pools.size(); ++group) {
+    slots.groups[group].numbers.assign(shape.cells(), -1);
+    pools[group].last.assign(shape.cells(), -1);
+  }
+  for (size_t i = 0; i < steps.size(); ++i) {
+    for (auto [group, cell] : use.of(steps[i])) {
+      pools[group].last[cell] = static_cast<int64_t>(i);
+    }
+  }
+  for (size_t i = 0; i < steps.size(); ++i) {
+    std::vector<SlotUse::Touch> touches = use.of(steps[i]);
+    for (auto [group, cell] : touches) {
+      pools[group].use(slots.groups[group], cell);
+    }
+    for (auto [group, cell] : touches) {
+      if (pools[group].last[cell] == static_cast<int64_t>(i)) {
+        pools[group].free.push_back(slots.groups[group].numbers[cell]);
+      }
+    }
+  }
+  for (size_t group = 0; group < pools.size(); ++group) {
+    slots.groups[group].offset = slots.bytes;
+    slots.groups[group].stride = (pipeline.groups[group]->bytes + 63) / 64 * 64;
+    slots.bytes += slots.groups[group].stride * slots.groups[group].count;
   }
   return slots;
 }

@@ -6,13 +6,18 @@
 // What follows from a pipeline's streams alone: who holds which position, and
 // how much memory its stages keep for the microbatches that are under way.
 //
-// A *cell* is a microbatch in a chunk. A stage gives it a *slot* of each group
-// that its position has, from the first step of the stage that touches the cell
-// to the last. A step touches its own cell; one whose result goes to a position
-// on the same stage also touches that position's cell, for no message does.
+// A *cell* is a microbatch in a chunk. For each group a stage gives it a
+// *slot*, from the first of the stage's steps that uses the group for this cell
+// to the last. A computing step uses the groups that its sections name, a
+// message those of its values. What goes to a position on the same stage is
+// copied at the end of the step that makes it, which so uses the other cell
+// too.
 //
 //   1F1B, stage 0 of 2, 3 microbatches    F0 F1 B0 F2 B1 B2
 //   slots                                 0: F0..B0, F2..B2   1: F1..B1
+//
+// A message may arrive long before it is used. Values that messages write are
+// best in a group of their own, so that only theirs are kept so long.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,6 +28,7 @@
 #include "runtime/format/Plan_generated.h"
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,13 +58,33 @@ struct PipelineShape {
   int64_t receiver(StepKind kind, int64_t position) const;
   /// The cell, on the same stage, that gets what `step` makes; or -1.
   int64_t neighbour(const Step &step, int64_t stage) const;
-  /// The cells that `step` touches: its own first.
-  std::vector<int64_t> touched(const Step &step, int64_t stage) const;
 };
 
 /// `forward 3`, or `forward (3, 1)` where there are several chunks.
 std::string describe(const Step &step, bool severalChunks);
 bool isMessage(StepKind kind);
+
+/// Which slots the steps of one stage use. Of a verified program that has a
+/// pipeline; outlives nothing that it was made of.
+class SlotUse {
+public:
+  struct Touch {
+    uint32_t group = 0;
+    int64_t cell = 0;
+  };
+
+  SlotUse(const ProgramT &program, const PipelineShape &shape, int64_t stage);
+
+  std::vector<Touch> of(const Step &step) const;
+  /// Whether messages start there.
+  bool isSource(uint32_t group) const;
+
+private:
+  PipelineShape shape;
+  int64_t stage;
+  std::vector<std::set<uint32_t>> sections[3]; ///< by kind, by chunk
+  std::set<uint32_t> sources[2], targets[2];   ///< activations, gradients
+};
 
 /// The memory of one stage's slots, one group after the other.
 struct Slots {
@@ -78,8 +104,8 @@ struct Slots {
   }
 };
 
-/// Of a pipeline whose streams are in range.
-Slots slotsOf(const PipelineT &pipeline, const PipelineShape &shape,
+/// Of a verified program that has a pipeline.
+Slots slotsOf(const ProgramT &program, const PipelineShape &shape,
               int64_t stage);
 
 } // namespace cleave::format

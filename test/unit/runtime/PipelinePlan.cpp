@@ -26,7 +26,7 @@ enum Extent : uint32_t { // of the plan
 };
 enum Symbol : uint32_t { Embed, Keep, Accumulate, HalfSquare, Number };
 enum Leaf : uint32_t { Weights, First, Bias, Table };
-enum Group : uint32_t { Everywhere, AtTheEnd };
+enum Group : uint32_t { Everywhere, AtTheEnd, Inbox };
 
 Integer sizeOf(Extent extent) {
   return Integer(IntegerKind::ExtentSize, extent);
@@ -142,17 +142,18 @@ struct Writer {
 void Writer::values() {
   group(0);
   group(last);
+  group(0);
   ids = b.value(Storage::Input, 0, ElementType::I32, {part, Words});
   w = b.value(Storage::Leaf, Weights, ElementType::F32,
               {Layer, Width, WidthOnTensor});
   h = b.arena({part, WidthOnTensor});
   gathered = b.arena({part, Width});
-  start = b.slot(Everywhere, {part, Width});
+  start = b.slot(Inbox, {part, Width});
   x = b.slot(Everywhere, {part, Width});
   saved = b.slot(Everywhere, {Layer, part, Width});
   dx = b.slot(Everywhere, {part, Width});
   dsaved = b.slot(Everywhere, {Layer, part, WidthOnTensor});
-  dlast = b.slot(Everywhere, {part, Width});
+  dlast = b.slot(Inbox, {part, Width});
   dfirst = b.slot(Everywhere, {part, Width});
   dend = b.slot(AtTheEnd, {part, Width});
   loss = b.arena({});

@@ -11,11 +11,16 @@
 #include "runtime/state/Checkpoint.h"
 #include "runtime/support/File.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <cstring>
 #include <map>
+#include <mutex>
 #include <random>
 #include <set>
 #include <thread>
@@ -369,6 +374,42 @@ TEST(Pipeline, LeavesInChunksAreRefused) {
   EXPECT_EQ(session.message(),
             "plan `dealt`: `params/layer/w` has several pieces on a device, "
             "one for each chunk, which this version does not run");
+}
+
+// Whoever changes bytes and seals them again gets a file that is refused or one
+// that opens or not, never a crash.
+TEST(Pipeline, ResealedMutationsDoNotCrash) {
+  std::vector<PipelineSize> sizes = {
+      chunked("folded", 1, 2, 2, 3, 2, format::Placement::Folded)};
+  std::vector<char> kernels = testKernels();
+  std::vector<char> good =
+      format::encodePlanFile(makePipelineSet(sizes), kernels);
+  size_t metadata = good.size() - kernels.size();
+  std::mt19937 random(11);
+  int refused = 0, opened = 0, count = 6000;
+  for (int i = 0; i < count; ++i) {
+    std::vector<char> bad = good;
+    for (int changes = 1 + random() % 3; changes > 0; --changes) {
+      size_t at = 64 + random() % (metadata - 64);
+      const char values[] = {char(bad[at] ^ (1 << random() % 8)), char(0xff), 0,
+                             char(random() % 8)};
+      bad[at] = values[random() % 4];
+    }
+    uint64_t sum =
+        XXH64(bad.data() + 24, bad.size() - 24, format::formatVersion);
+    std::memcpy(bad.data() + 16, &sum, sizeof(sum));
+    Result<format::PlanFile> file = format::PlanFile::parse(bad, "f.plan");
+    if (!file) {
+      ++refused;
+      continue;
+    }
+    opened +=
+        Session::open(
+            std::make_shared<const format::PlanFile>(std::move(*file)), "")
+            .ok();
+  }
+  EXPECT_GT(refused, count / 4);
+  EXPECT_GT(opened, count / 10);
 }
 
 // Channels are shared by microbatches that carry pieces of the same sizes.

@@ -121,13 +121,13 @@ TEST(VerifyPipeline, WhereItStands) {
               copy->action.Set(PipelineT(pipeline(set)));
               only(set).body.push_back(std::move(copy));
             })
-                .find("instruction 5: an `only`: instruction 3: a pipeline "
+                .find("instruction 6: an `only`: instruction 3: a pipeline "
                       "within something else"),
             0u);
 }
 
 TEST(VerifyPipeline, Slots) {
-  EXPECT_EQ(complaint([](PlanSetT &set) { inSlot(set).index = 2; }),
+  EXPECT_EQ(complaint([](PlanSetT &set) { inSlot(set).index = 3; }),
             "value 4: a group of slots that is not there");
   EXPECT_EQ(complaint([](PlanSetT &set) { inSlot(set).offset = 8; }),
             "value 4: an offset that is not a multiple of 64");
@@ -137,7 +137,7 @@ TEST(VerifyPipeline, Slots) {
   EXPECT_EQ(complaint([](PlanSetT &set) { inSlot(set).bytes = 4; }),
             "value 4: it has room for 4 bytes and needs 40");
   EXPECT_EQ(
-      complaint([](PlanSetT &set) { pipeline(set).groups[0]->bytes = 0; }),
+      complaint([](PlanSetT &set) { pipeline(set).groups[2]->bytes = 0; }),
       "value 4: it ends outside its slot");
   EXPECT_EQ(complaint([](PlanSetT &set) {
               pipeline(set).groups[0]->bytes = uint64_t(1) << 60;
@@ -146,7 +146,7 @@ TEST(VerifyPipeline, Slots) {
   EXPECT_EQ(complaint([](PlanSetT &set) { pipeline(set).groups[0]->end = 3; }),
             "the pipeline: a group of slots at positions that are not there");
   EXPECT_EQ(
-      complaint([](PlanSetT &set) { pipeline(set).groups[0]->begin = 1; }),
+      complaint([](PlanSetT &set) { pipeline(set).groups[2]->begin = 1; }),
       "the pipeline: section 0: instruction 0: a kernel: value 4: "
       "positions that have no slot of its group");
   EXPECT_EQ(complaint([](PlanSetT &set) {
@@ -232,23 +232,23 @@ TEST(VerifyPipeline, Residence) {
   const std::string missing =
       "it resides on a part of the mesh that is not there";
   EXPECT_EQ(complaint([](PlanSetT &set) { only(set).residence.clear(); }),
-            "instruction 5: an `only`: a part of the mesh that is not said");
+            "instruction 6: an `only`: a part of the mesh that is not said");
   EXPECT_EQ(complaint([](PlanSetT &set) { only(set).residence[0]->end = 3; }),
-            "instruction 5: an `only`: " + missing);
+            "instruction 6: an `only`: " + missing);
   EXPECT_EQ(complaint([](PlanSetT &set) { only(set).residence[0]->atom = 3; }),
-            "instruction 5: an `only`: " + missing);
+            "instruction 6: an `only`: " + missing);
   EXPECT_EQ(complaint([](PlanSetT &set) { only(set).residence[0]->atom = 9; }),
-            "instruction 5: an `only`: " + missing);
+            "instruction 6: an `only`: " + missing);
   EXPECT_EQ(complaint([](PlanSetT &set) {
               only(set).body.erase(only(set).body.begin() + 1);
             }),
-            "instruction 5: an `only`: it leaves a collective unfinished");
+            "instruction 6: an `only`: it leaves a collective unfinished");
   EXPECT_EQ(complaint([](PlanSetT &set) {
               auto &holders =
-                  programOf(set).body[6]->action.AsCollective()->holders;
+                  programOf(set).body[7]->action.AsCollective()->holders;
               holders[0]->begin = -1;
             }),
-            "instruction 6: collective 4: " + missing);
+            "instruction 7: collective 4: " + missing);
   EXPECT_EQ(complaint([](PlanSetT &set) {
               programOf(set).outputs.back()->residence[0]->begin = 2;
             }),
@@ -401,7 +401,8 @@ TEST(VerifyPipeline, NeighboursOnOneStage) {
       << status.message();
 }
 
-// Slots are as many as cells are under way at once.
+// Slots are as many as cells are under way at once; what waits in the inbox
+// needs no more than its own.
 TEST(Slots, AsManyAsUnderWay) {
   PlanSetT set = makePipelineSet({{"deep", 1, 3, 1, 5}});
   PipelineT &one = pipeline(set);
@@ -411,21 +412,24 @@ TEST(Slots, AsManyAsUnderWay) {
   mesh.times = 2;
   PipelineShape shape(one, mesh);
   for (int64_t stage = 0; stage < 3; ++stage) {
-    Slots slots = slotsOf(one, shape, stage);
+    Slots slots = slotsOf(programOf(set), shape, stage);
     EXPECT_EQ(slots.groups[0].count, 3 - stage);
     EXPECT_EQ(slots.groups[1].count, stage == 2 ? 1 : 0);
-    EXPECT_EQ(slots.bytes, one.groups[0]->bytes * (3 - stage) +
-                               (stage == 2 ? one.groups[1]->bytes : 0));
+    EXPECT_EQ(slots.groups[2].count, stage == 0 ? 3 : 4 - stage);
+    uint64_t bytes = 0;
+    for (size_t group = 0; group < 3; ++group) {
+      EXPECT_EQ(slots.groups[group].offset, bytes);
+      bytes += one.groups[group]->bytes * slots.groups[group].count;
+    }
+    EXPECT_EQ(slots.bytes, bytes);
     // No two cells that are under way at once share a slot.
     std::set<int32_t> busy;
     for (const Step &step : one.streams[stage]->steps) {
       int32_t number = slots.groups[0].numbers[step.micro()];
-      if (step.kind() ==
-          (stage ? StepKind::ReceiveActivation : StepKind::Forward)) {
+      if (step.kind() == StepKind::Forward) {
         EXPECT_TRUE(busy.insert(number).second);
       }
-      if (step.kind() ==
-          (stage ? StepKind::SendGradient : StepKind::Backward)) {
+      if (step.kind() == StepKind::Backward) {
         EXPECT_EQ(busy.erase(number), 1u);
       }
     }
