@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/codegen/Group.h"
+#include "compiler/pipeline/SplitWeights.h"
 #include "compiler/pipeline/Stages.h"
+#include "runtime/format/Plan_generated.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -76,6 +78,7 @@ private:
   void createMessages();
   void moveAfter();
   int64_t positions() const;
+  bool splitsWeights() const;
 };
 
 } // namespace
@@ -275,9 +278,13 @@ void Outliner::findCrossing() {
       crossing[found->second].insert(value);
     }
   };
-  for (auto &[op, section] : sections) {
-    for (Value value : codegen::readsOf(op)) {
-      note(value, section);
+  for (Operation &op : block) { // in program order, the same each time
+    auto found = sections.find(&op);
+    if (found == sections.end()) {
+      continue;
+    }
+    for (Value value : codegen::readsOf(&op)) {
+      note(value, found->second);
     }
   }
   auto noteEnds = [&](clv::RepeatOp repeat, int section) {
@@ -567,6 +574,20 @@ void Outliner::moveAfter() {
   }
 }
 
+/// Whether the schedule has weight gradients as actions of their own.
+bool Outliner::splitsWeights() const {
+  for (const std::vector<int32_t> &stream : given.streams) {
+    for (size_t i = 0; i < stream.size(); i += 3) {
+      auto kind = static_cast<format::StepKind>(stream[i]);
+      if (kind == format::StepKind::InputGradient ||
+          kind == format::StepKind::WeightGradient) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 pipe::MicroOp Outliner::run() {
   sumInputsAtRest();
   splitTimeSums();
@@ -594,6 +615,9 @@ pipe::MicroOp Outliner::run() {
   builder.setInsertionPointToEnd(micro.getBlock());
   builder.create<pipe::YieldOp>(function.getLoc(), ends);
   moveAfter();
+  if (splitsWeights()) {
+    splitWeightGradients(micro, mesh);
+  }
   return micro;
 }
 
