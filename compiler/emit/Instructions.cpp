@@ -221,11 +221,11 @@ void ProgramWriter::writeLoop(const Action &action, Body &body) {
   table.first = 0;
   table.count = static_cast<int64_t>(repeat.getCount());
   table.reverse = repeat.getReverse();
-  if (auto split = repeat->getAttrOfType<spmd::SplitAttr>(
-          clv::ClvDialect::kSplit)) {
-    table.extent = tables.extent(
-        {repeat.getDimAttr(), static_cast<int64_t>(repeat.getCount()), split,
-         0});
+  if (auto split =
+          repeat->getAttrOfType<spmd::SplitAttr>(clv::ClvDialect::kSplit)) {
+    table.extent =
+        tables.extent({repeat.getDimAttr(),
+                       static_cast<int64_t>(repeat.getCount()), split, 0});
   }
   writeActions(action.body, table.body);
   if (auto found = placement.atEnd.find(&action);

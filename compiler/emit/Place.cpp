@@ -382,9 +382,9 @@ void Placer::placeSlots(const Action &action) {
 /// the section where one could not be made in place.
 void Placer::placeMicro(const Action &action, int depth) {
   auto micro = cast<pipe::MicroOp>(action.op);
-  for (auto [start, argument, last, value] : llvm::zip(
-           micro.getCarried(), micro.getBlock()->getArguments(),
-           micro.getResults(), micro.getYield()->getOperands())) {
+  for (auto [start, argument, last, value] :
+       llvm::zip(micro.getCarried(), micro.getBlock()->getArguments(),
+                 micro.getResults(), micro.getYield()->getOperands())) {
     Place place = result.places[last];
     Value root = rootOf(value);
     if (mayTake(root, argument, action.body)) {

@@ -33,7 +33,8 @@ struct Need {
   std::vector<std::string> why;  ///< of the dims of `layout`
   layout::ValueInfo info;        ///< what the record calls the value
   clv::ScopeAttr scope;          ///< of the collectives
-  bool shared = true; ///< one move for all who need it, where it can be
+  bool shared = true;      ///< one move for all who need it, where it can be
+  bool recomputed = false; ///< only because recomputation repeats something
 };
 
 class FunctionPartitioner {
@@ -78,6 +79,7 @@ private:
 
   bool staysPending(mlir::Value value);
   void settle(mlir::Value value, const Declared &declared);
+  void keepInAnyCase(mlir::Value moved);
   mlir::Value move(mlir::Value value, const Need &need);
   mlir::Value emit(mlir::Value value, const reshard::Move &step,
                    const Need &need, const Notes &before);
@@ -126,6 +128,8 @@ private:
   llvm::DenseMap<std::pair<mlir::Value, std::pair<mlir::Type, unsigned>>,
                  mlir::Value>
       moved;
+  /// The records of collectives that only recomputation needs.
+  llvm::DenseMap<mlir::Operation *, size_t> repeatedRecords;
 };
 
 /// Whether a value is zero everywhere.

@@ -7,6 +7,7 @@
 
 #include "compiler/partition/Function.h"
 
+#include "compiler/differentiate/Recompute.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -40,9 +41,9 @@ void FunctionPartitioner::addRecord(Operation *op, const reshard::Move &step,
     entry.iterations *= loop.getCount();
   }
   // What is done for each microbatch.
-  bool isTimed = llvm::any_of(spmd::layoutOf(op->getResult(0).getType())
-                                  .usedAtoms(),
-                              [&](layout::AtomId a) { return mesh.isTime(a); });
+  bool isTimed =
+      llvm::any_of(spmd::layoutOf(op->getResult(0).getType()).usedAtoms(),
+                   [&](layout::AtomId a) { return mesh.isTime(a); });
   if (isTimed || !entry.repeat.empty()) {
     entry.iterations *= mesh.instants();
     entry.perMicro = true;
@@ -65,7 +66,24 @@ void FunctionPartitioner::addRecord(Operation *op, const reshard::Move &step,
   entry.source = isReduction ? before.pendingSource : need.source;
   entry.reason = reason.str();
   entry.avoid = avoid.str();
+  entry.recomputed = need.recomputed;
+  if (need.recomputed) {
+    repeatedRecords[op] = record.collectives.size();
+  }
   record.collectives.push_back(std::move(entry));
+}
+
+/// What recomputation moved turns out to be read by something else too.
+void FunctionPartitioner::keepInAnyCase(Value moved) {
+  for (Operation *op = moved.getDefiningOp(); op;
+       op = op->getOperand(0).getDefiningOp()) {
+    auto found = repeatedRecords.find(op);
+    if (found == repeatedRecords.end()) {
+      return;
+    }
+    record.collectives[found->second].recomputed = false;
+    repeatedRecords.erase(found);
+  }
 }
 
 Value FunctionPartitioner::emit(Value value, const reshard::Move &step,
@@ -117,6 +135,9 @@ Value FunctionPartitioner::move(Value value, const Need &need) {
   auto key = std::pair(value, std::pair(target, phase));
   if (need.shared) {
     if (Value known = moved.lookup(key)) {
+      if (!need.recomputed) {
+        keepInAnyCase(known);
+      }
       return known;
     }
   }
@@ -228,6 +249,7 @@ void FunctionPartitioner::settle(Value value, const Declared &declared) {
   need.scope = clv::scopeOf(op);
   need.operation = nameOf(op);
   need.source = pointOf(op->getLoc());
+  need.recomputed = op->hasAttr(kRecomputed);
   need.sentence = "so `" + nameOf(op) + "` gives it here";
   if (now.isPartial()) {
     std::string reader = uses.empty() ? "" : nameOf(uses.front()->getOwner());

@@ -7,6 +7,7 @@
 
 #include "compiler/partition/Function.h"
 
+#include "compiler/differentiate/Recompute.h"
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::partitioning;
@@ -122,6 +123,7 @@ LogicalResult FunctionPartitioner::runCompute(Operation *op) {
     Value operand = op->getOperand(i);
     Need need;
     need.op = op;
+    need.recomputed = op->hasAttr(kRecomputed);
     need.layout = decision.operands[i];
     need.why.resize(need.layout.dims.size());
     for (auto [f, factor] : llvm::enumerate(query.rule.factors)) {
@@ -180,6 +182,7 @@ LogicalResult FunctionPartitioner::runIdentity(Operation *op) {
   }
   Need need;
   need.op = op;
+  need.recomputed = op->hasAttr(kRecomputed);
   need.layout = declared->layout();
   need.why = sentencesOf(*declared);
   need.info = declared->info;
@@ -215,6 +218,7 @@ LogicalResult FunctionPartitioner::runWeight(clv::WeightOp op) {
   }
   Need need;
   need.op = op;
+  need.recomputed = op->hasAttr(kRecomputed);
   need.layout = declared->layout();
   need.why = sentencesOf(*declared);
   need.info = declared->info;

@@ -182,10 +182,9 @@ private:
 
   /// Whether a move sends nothing along a time.
   bool isTimely(Kind kind, const Atoms &atoms) const {
-    int64_t times =
-        std::count_if(atoms.begin(), atoms.end(), [&](AtomId atom) {
-          return subject.mesh->isTime(atom);
-        });
+    int64_t times = std::count_if(atoms.begin(), atoms.end(), [&](AtomId atom) {
+      return subject.mesh->isTime(atom);
+    });
     return times == 0 || kind == Kind::LocalSlice ||
            (kind == Kind::AllReduce &&
             times == static_cast<int64_t>(atoms.size()));

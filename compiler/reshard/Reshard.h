@@ -41,9 +41,9 @@
 // group: all_reduce 2(n-1)/n S, all_gather and reduce_scatter (n-1)/n S,
 // all_to_all of a local S what does not stay.
 //
-// Times. Along a time of the mesh nothing can be sent: a slice takes an instant's
-// part, an all_reduce along times alone adds up as time goes on and sends
-// nothing, and whatever else would need a time whole is impossible.
+// Times. Along a time of the mesh nothing can be sent: a slice takes an
+// instant's part, an all_reduce along times alone adds up as time goes on and
+// sends nothing, and whatever else would need a time whole is impossible.
 //
 // Limits. A move that makes an intermediate value larger than both ends is
 // taken only where there is no other way. All pieces are contiguous.
@@ -95,7 +95,7 @@ struct Subject {
 
 struct Path {
   std::vector<Move> moves;
-  int64_t total = 0; ///< bytes sent by all devices
+  int64_t total = 0;      ///< bytes sent by all devices
   bool isPossible = true; ///< false: it would have to be whole in time
 };
 

@@ -222,8 +222,8 @@ Traffic trafficOf(Kind kind, const std::vector<AtomId> &atoms,
     return traffic;
   }
   // Once, hence at one instant of all.
-  traffic.total = totalOf(kind, atoms, from, to, subject) /
-                  subject.mesh->instants();
+  traffic.total =
+      totalOf(kind, atoms, from, to, subject) / subject.mesh->instants();
   switch (kind) {
   case Kind::LocalSlice:
     break;

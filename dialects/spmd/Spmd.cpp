@@ -331,10 +331,10 @@ SplitAttr spmd::toAttr(MLIRContext *context, const layout::Split &split) {
 }
 
 layout::Split spmd::fromAttr(SplitAttr split) {
-  return {narrow(split.getAtoms()), split.getUnit(),
-          std::vector<int64_t>(split.getCuts().begin(), split.getCuts().end()),
-          std::vector<int64_t>(split.getPlaces().begin(),
-                               split.getPlaces().end())};
+  return {
+      narrow(split.getAtoms()), split.getUnit(),
+      std::vector<int64_t>(split.getCuts().begin(), split.getCuts().end()),
+      std::vector<int64_t>(split.getPlaces().begin(), split.getPlaces().end())};
 }
 
 static LocalAttr localOf(Type type) {
