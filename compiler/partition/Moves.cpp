@@ -45,8 +45,10 @@ void FunctionPartitioner::addRecord(Operation *op, const reshard::Move &step,
       llvm::any_of(spmd::layoutOf(op->getResult(0).getType()).usedAtoms(),
                    [&](layout::AtomId a) { return mesh.isTime(a); });
   if (isTimed || !entry.repeat.empty()) {
-    entry.iterations *= mesh.instants();
-    entry.perMicro = true;
+    entry.iterations *= declarations.plan.micro
+                            ? mesh.atoms[declarations.plan.micro->atom].size
+                            : 1;
+    entry.perMicro = mesh.times > 0;
   }
   // A stack of values, one for each layer, counts its members.
   std::vector<layout::NamedDim> &dims = entry.value.dims;

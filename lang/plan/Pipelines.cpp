@@ -34,8 +34,9 @@ bool Splicer::refuseSelected(const Stmt &stmt, const Stack &around) {
   std::string word(diags.sourceManager().text(stmt.keyword));
   diags
       .error(Diag::BadPlanStatement, stmt.keyword,
-             "`" + word + "` holds for the whole plan, so it cannot stand "
-                          "within `in`, or in what is used `for` a selection")
+             "`" + word +
+                 "` holds for the whole plan, so it cannot stand "
+                 "within `in`, or in what is used `for` a selection")
       .help("write it in the plan itself");
   return true;
 }
@@ -86,11 +87,11 @@ std::optional<std::string> Splicer::microDim(const MicroStmt &stmt,
                     "`, which every microbatch reads whole");
     }
   }
-  bool isInput = std::any_of(
-      facts.values.begin(), facts.values.end(),
-      [&](const layout::ValueInfo &value) {
-        return value.role == layout::Role::Inputs && has(value.dims);
-      });
+  bool isInput = std::any_of(facts.values.begin(), facts.values.end(),
+                             [&](const layout::ValueInfo &value) {
+                               return value.role == layout::Role::Inputs &&
+                                      has(value.dims);
+                             });
   if (!isInput) {
     return refuse("no input has `" + dim + "`");
   }
@@ -164,8 +165,9 @@ bool Splicer::settleMicro(const layout::Plan &plan) {
   if (micro->number > whole) {
     diags.note(Diag::EmptyMicrobatches, micro->range,
                "of " + std::to_string(micro->number) + " microbatches " +
-                   std::to_string(micro->number - whole) + " are empty: " +
-                   dim + " has fewer elements");
+                   std::to_string(micro->number - whole) +
+                   (micro->number - whole == 1 ? " is" : " are") +
+                   " empty: " + dim + " has fewer elements");
   }
   return true;
 }
@@ -249,10 +251,9 @@ const layout::DimInfo *Splicer::pipelineDim(const PathStep &step,
       if (outer.name == dim->name || !info || !info->repeated) {
         break;
       }
-      bool isInner = std::any_of(leaf.dims.begin(), leaf.dims.end(),
-                                 [&](const layout::NamedDim &one) {
-                                   return one.name == dim->name;
-                                 });
+      bool isInner = std::any_of(
+          leaf.dims.begin(), leaf.dims.end(),
+          [&](const layout::NamedDim &one) { return one.name == dim->name; });
       if (isInner) {
         diags
             .error(Diag::BadPipeline, step.range,
@@ -329,12 +330,12 @@ bool Splicer::refusePipeline(const PipelineStmt &stmt,
                   "say `counting …`, or the pieces: `as [2 layer], …`");
   }
   if (schedule.deal != ScheduleDecl::Plain) {
-    return refuse(stmt.schedule->range,
-                  std::string("`") +
-                      (schedule.deal == ScheduleDecl::Folded ? "folded"
-                                                             : "dealt") +
-                      "` schedules are",
-                  "choose a schedule of one chunk: `one_f_one_b`");
+    return refuse(
+        stmt.schedule->range,
+        std::string("`") +
+            (schedule.deal == ScheduleDecl::Folded ? "folded" : "dealt") +
+            "` schedules are",
+        "choose a schedule of one chunk: `one_f_one_b`");
   }
   if (chunks > 1) {
     return refuse(stmt.chunks ? stmt.chunks->range : stmt.schedule->range,
@@ -454,10 +455,9 @@ void Splicer::visitKeep(const KeepStmt &stmt,
 // Whether a region path lies within a repeat.
 static bool isRepeated(const std::string &path,
                        const std::vector<std::string> &loops) {
-  return std::any_of(
-      loops.begin(), loops.end(), [&](const std::string &loop) {
-        return ("/" + path + "/").find("/" + loop + "/") != std::string::npos;
-      });
+  return std::any_of(loops.begin(), loops.end(), [&](const std::string &loop) {
+    return ("/" + path + "/").find("/" + loop + "/") != std::string::npos;
+  });
 }
 
 // Rule 11 for `recompute` and `save`: reports what they cannot change.
@@ -481,13 +481,14 @@ bool Splicer::keepsSomething(const KeepStmt &stmt, const Selection &selection,
         [&](const Selection &earlier) { return matches(earlier, value); });
   }
   bool isSave = stmt.what == KeepStmt::Save;
-  std::string text = "`" + std::string(diags.sourceManager().text(stmt.range)) +
-                     "`";
+  std::string text =
+      "`" + std::string(diags.sourceManager().text(stmt.range)) + "`";
   if (!activations && weights) {
     // Gathered weights are dropped and gathered again: what it asks for.
     if (isSave) {
-      diags.error(Diag::LaterKeep, stmt.keyword,
-                  "`save` of gathered weights is not built yet")
+      diags
+          .error(Diag::LaterKeep, stmt.keyword,
+                 "`save` of gathered weights is not built yet")
           .help("`gather weights per step` keeps them");
     }
     return false;

@@ -33,10 +33,9 @@ std::optional<StageCuts::Side> StageCuts::sideOf(const Name &region) {
     }
   }
   if (!found) {
-    auto builder =
-        diags.error(Diag::UnknownPath, region.range,
-                    "`" + facts.model + "` has no region `" + region.text +
-                        "` outside its layers");
+    auto builder = diags.error(Diag::UnknownPath, region.range,
+                               "`" + facts.model + "` has no region `" +
+                                   region.text + "` outside its layers");
     if (!known.empty()) {
       builder.help(suggestion(region.text, known));
     }
@@ -175,7 +174,8 @@ bool StageCuts::spell(const PipelineStmt &stmt, const Scope &scope) {
                     stmt.pieces.back().range.end};
   if (written != pieces) {
     return wrong(range,
-                 std::to_string(written) + " pieces for " +
+                 std::to_string(written) +
+                     (written == 1 ? " piece for " : " pieces for ") +
                      std::to_string(pieces) + " stages",
                  "write one for each, in order; `[]` is an empty one");
   }

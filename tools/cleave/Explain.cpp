@@ -102,15 +102,22 @@ struct Line {
 };
 } // namespace
 
+static const char *phaseOf(const CollectiveRecord &record) {
+  return record.recomputed ? "recomputed" : nameOf(record.value.phase);
+}
+
+/// Those that recomputation repeats, or the others.
 static std::vector<Line> summarize(const ProgramRecord &program,
-                                   const Mesh &mesh) {
+                                   const Mesh &mesh, bool recomputed) {
   std::map<std::vector<std::string>, Line> lines;
   for (const CollectiveRecord &record : program.collectives) {
+    if (record.recomputed != recomputed) {
+      continue;
+    }
     Line line;
     line.kind = record.kind;
     line.axis = mesh.describe(record.atoms);
-    line.what = std::string(nameOf(record.value.role)) + ", " +
-                nameOf(record.value.phase);
+    line.what = std::string(nameOf(record.value.role)) + ", " + phaseOf(record);
     line.where =
         record.repeat.empty() ? "outside the layers" : "per " + record.repeat;
     Line &sum = lines[{line.kind, line.axis, line.what, line.where}];
@@ -127,10 +134,23 @@ static std::vector<Line> summarize(const ProgramRecord &program,
   return result;
 }
 
+static void printLine(const Line &line, std::ostream &out) {
+  std::string where = line.where;
+  if (where.rfind("per ", 0) == 0) {
+    where = std::to_string(line.perLayer) + " " + where;
+  }
+  char row[256];
+  std::snprintf(row, sizeof row, "  %-15s %-18s %-23s %7lld %-20s %11s %11s\n",
+                line.kind.c_str(), line.axis.c_str(), line.what.c_str(),
+                static_cast<long long>(line.count), where.c_str(),
+                formatBytes(line.busiest).c_str(),
+                formatBytes(line.total).c_str());
+  out << row;
+}
+
 static void printCollectives(const ProgramRecord &program, const Mesh &mesh,
                              std::ostream &out) {
-  std::vector<Line> lines = summarize(program, mesh);
-  if (lines.empty()) {
+  if (program.collectives.empty()) {
     out << "  no collectives\n";
     return;
   }
@@ -138,26 +158,22 @@ static void printCollectives(const ProgramRecord &program, const Mesh &mesh,
   std::snprintf(row, sizeof row, "  %-15s %-18s %-23s %7s %-20s %11s %11s\n",
                 "collective", "over", "of", "a step", "", "a device", "in all");
   out << row;
-  int64_t count = 0, busiest = 0, total = 0;
-  for (const Line &line : lines) {
-    std::string where = line.where;
-    if (where.rfind("per ", 0) == 0) {
-      where = std::to_string(line.perLayer) + " " + where;
+  Line sum;
+  auto printAll = [&](bool recomputed, const char *title) {
+    std::vector<Line> lines = summarize(program, mesh, recomputed);
+    for (const Line &line : lines) {
+      printLine(line, out);
+      sum.count += line.count;
+      sum.busiest += line.busiest;
+      sum.total += line.total;
     }
-    std::snprintf(
-        row, sizeof row, "  %-15s %-18s %-23s %7lld %-20s %11s %11s\n",
-        line.kind.c_str(), line.axis.c_str(), line.what.c_str(),
-        static_cast<long long>(line.count), where.c_str(),
-        formatBytes(line.busiest).c_str(), formatBytes(line.total).c_str());
-    out << row;
-    count += line.count;
-    busiest += line.busiest;
-    total += line.total;
-  }
-  std::snprintf(row, sizeof row, "  %-15s %-18s %-23s %7lld %-20s %11s %11s\n",
-                "in all", "", "", static_cast<long long>(count), "",
-                formatBytes(busiest).c_str(), formatBytes(total).c_str());
-  out << row;
+    sum.kind = title;
+    if (!recomputed || !lines.empty()) {
+      printLine(sum, out);
+    }
+  };
+  printAll(false, "in all");
+  printAll(true, "with recomputed");
 }
 
 static void printMemory(const PlanReport &report, const ProgramRecord &program,
@@ -215,9 +231,9 @@ static void printReasons(const ProgramRecord &program, const Mesh &mesh,
     if (!record.value.path.empty()) {
       out << " in " << record.value.path;
     }
-    out << ", " << nameOf(record.value.phase) << ": " << record.operation
-        << " at " << place(record.source) << ", "
-        << formatBytes(record.bytesBusiest) << " a device";
+    out << ", " << phaseOf(record) << ": " << record.operation << " at "
+        << place(record.source) << ", " << formatBytes(record.bytesBusiest)
+        << " a device";
     if (record.iterations > 1) {
       out << ", " << record.iterations << " times";
     }
@@ -233,10 +249,14 @@ void explainText(const PlanReport &report, std::ostream &out) {
   out << "plan " << report.plan.name << " of " << report.model << ": "
       << mesh.devices() << (mesh.devices() == 1 ? " device" : " devices")
       << " [";
-  for (size_t i = 0; i < mesh.atoms.size(); ++i) {
+  for (size_t i = 0; i + mesh.times < mesh.atoms.size(); ++i) {
     out << (i ? ", " : "") << mesh.atoms[i].name << ": " << mesh.atoms[i].size;
   }
-  out << "]\n";
+  out << "]";
+  if (mesh.instants() > 1) {
+    out << ", " << mesh.instants() << " microbatches";
+  }
+  out << "\n";
   const ProgramRecord *program = trainOf(report);
   if (!program) {
     return;
@@ -265,9 +285,11 @@ void explainJson(const std::vector<PlanReport> &reports, std::ostream &out) {
                            {"model", report.model},
                            {"devices", mesh.devices()}};
     plan["mesh"] = nlohmann::json::array();
-    for (const Atom &atom : mesh.atoms) {
-      plan["mesh"].push_back({{"name", atom.name}, {"size", atom.size}});
+    for (size_t i = 0; i + mesh.times < mesh.atoms.size(); ++i) {
+      plan["mesh"].push_back(
+          {{"name", mesh.atoms[i].name}, {"size", mesh.atoms[i].size}});
     }
+    plan["micros"] = mesh.instants();
     plan["bytes"] = {{"params", leafBytes(report, Role::Params)},
                      {"gradients", leafBytes(report, Role::Gradients)},
                      {"optimizer", leafBytes(report, Role::Optimizer)}};
@@ -277,13 +299,14 @@ void explainJson(const std::vector<PlanReport> &reports, std::ostream &out) {
       std::map<std::string, int64_t> counts;
       int64_t busiest = 0, total = 0;
       for (const CollectiveRecord &record : program.collectives) {
-        counts[record.kind] += record.iterations;
+        counts[record.kind] += record.recomputed ? 0 : record.iterations;
         busiest += record.bytesBusiest * record.iterations;
         total += record.bytesTotal * record.iterations;
         entry["collectives"].push_back({{"kind", record.kind},
                                         {"axis", mesh.describe(record.atoms)},
                                         {"role", nameOf(record.value.role)},
                                         {"phase", nameOf(record.value.phase)},
+                                        {"recomputed", record.recomputed},
                                         {"path", record.value.path},
                                         {"repeat", record.repeat},
                                         {"count", record.iterations},

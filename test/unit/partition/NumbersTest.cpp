@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/differentiate/Recompute.h"
 #include "compiler/partition/Partition.h"
 #include "test/unit/partition/Gpt.h"
 #include "test/unit/partition/Plans.h"
@@ -50,9 +51,13 @@ std::ostream &operator<<(std::ostream &out, const Counts &counts) {
              << counts.scatter << " RS, " << counts.exchange << " A2A";
 }
 
-Counts count(const layout::ProgramRecord &record) {
+/// Without what recomputation repeats, or that alone.
+Counts count(const layout::ProgramRecord &record, bool recomputed = false) {
   Counts counts;
   for (const layout::CollectiveRecord &entry : record.collectives) {
+    if (entry.recomputed != recomputed) {
+      continue;
+    }
     (entry.kind == "all_gather"       ? counts.gather
      : entry.kind == "all_reduce"     ? counts.reduce
      : entry.kind == "reduce_scatter" ? counts.scatter
@@ -67,6 +72,7 @@ layout::ProgramRecord recordOf(const GptSizes &sizes, const PlanBuilder &plan) {
   // Gradients are no results here: a step as it is run.
   Gpt gpt(context, sizes, /*probe=*/false);
   EXPECT_TRUE(gpt.ok);
+  EXPECT_TRUE(mlir::succeeded(recompute(*gpt.module, plan.plan)));
   std::vector<layout::ProgramRecord> records;
   EXPECT_TRUE(mlir::succeeded(partition(*gpt.module, plan.plan, &records)));
   for (layout::ProgramRecord &record : records) {
@@ -169,6 +175,27 @@ TEST(Numbers, SequenceParallelism) {
   EXPECT_EQ(gathers, (2 + 4) * layers);
   EXPECT_EQ(scatters, (2 + 2) * layers);
   EXPECT_EQ(gradients, 4 * layers);
+}
+
+TEST(Numbers, WhatRecomputationRepeatsIsApart) {
+  const int64_t layers = 3, t = 4;
+  GptSizes sizes = large(layers);
+  auto compare = [&](const PlanBuilder &plan, const Counts &repeated) {
+    PlanBuilder again = plan;
+    again.plan.recomputed.push_back(path("layer"));
+    layout::ProgramRecord record = recordOf(sizes, again);
+    EXPECT_EQ(count(record), count(recordOf(sizes, plan)));
+    EXPECT_EQ(count(record, /*recomputed=*/true), repeated);
+  };
+  // The sum of the attention; that of the mlp is the next layer's input, which
+  // is saved.
+  PlanBuilder tensor = PlanBuilder({{"tensor", t}}).megatron(false);
+  compare(tensor, {0, layers, 0, 0});
+  // Scattered. The gather before each region is there without recomputation.
+  compare(PlanBuilder({{"tensor", t}}).megatron(false).sequence(),
+          {0, 0, layers, 0});
+  // Weights are gathered again anyway.
+  compare(data().zero(3, "data", kKeep), {});
 }
 
 TEST(Numbers, SharedParametersAreReducedOnce) {

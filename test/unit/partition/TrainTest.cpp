@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/differentiate/Recompute.h"
 #include "compiler/partition/Partition.h"
 #include "compiler/partition/Simulate.h"
 #include "test/unit/partition/Gpt.h"
@@ -27,6 +28,7 @@ void expectSame(const GptSizes &sizes, const PlanBuilder &plan) {
   std::vector<Tensor> arguments = Gpt::arguments(train, sizes.vocab);
   auto wanted = reference::evaluate(train, arguments);
   ASSERT_TRUE(bool(wanted));
+  ASSERT_TRUE(mlir::succeeded(recompute(train, plan.plan)));
   std::vector<layout::ProgramRecord> records;
   ASSERT_TRUE(mlir::succeeded(partition(*gpt.module, plan.plan, &records)));
   auto found = partitioning::simulate(train, arguments);
@@ -121,5 +123,21 @@ TEST(Train, Zero) {
                           .data()
                           .megatron(true)
                           .zero(stage, "data"));
+  }
+}
+
+TEST(Train, Recomputed) {
+  GptSizes sizes;
+  sizes.heads = 7;
+  sizes.batch = 5;
+  sizes.seq = 6;
+  sizes.vocab = 65;
+  sizes.dropout = true;
+  sizes.clip = true;
+  for (const char *what : {"layer", "layer/attention", "layer/mlp"}) {
+    PlanBuilder plan = PlanBuilder({{"data", 2}, {"tensor", 2}});
+    plan.plan.recomputed.push_back(path(what));
+    expectSame(sizes, plan.data().megatron(true));
+    expectSame(sizes, plan.sequence().zero(3, "data"));
   }
 }
