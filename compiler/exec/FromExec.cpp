@@ -29,6 +29,12 @@ static_assert(uint32_t(exec::OutputKind::Output) ==
               uint32_t(format::OutputKind::MAX));
 static_assert(uint32_t(exec::IntegerKind::Iteration) ==
               uint32_t(format::IntegerKind::MAX));
+static_assert(uint32_t(exec::SectionKind::WeightGradient) ==
+              uint32_t(format::SectionKind::MAX));
+static_assert(uint32_t(exec::StepKind::ReceiveGradient) ==
+              uint32_t(format::StepKind::MAX));
+static_assert(uint32_t(exec::Placement::Folded) ==
+              uint32_t(format::Placement::MAX));
 static_assert(uint32_t(clv::Reduction::Min) ==
               uint32_t(format::Reduction::MAX));
 
@@ -72,6 +78,8 @@ private:
   format::MoveT readMove(exec::MoveOp move);
   format::CollectiveT readCollective(exec::StartOp start);
   format::LoopT readLoop(exec::LoopOp loop);
+  format::OnlyT readOnly(exec::OnlyOp only);
+  format::PipelineT readPipeline(exec::PipelineOp pipeline);
 
   format::View view(const exec::View &view);
   std::unique_ptr<format::View> boxed(const exec::View &one) {
@@ -127,6 +135,20 @@ static std::unique_ptr<format::SplitT> splitOf(spmd::SplitAttr attr) {
   return split;
 }
 
+static std::vector<std::unique_ptr<format::ResidenceT>>
+residenceOf(std::optional<ArrayRef<int64_t>> attr) {
+  std::vector<std::unique_ptr<format::ResidenceT>> parts;
+  ArrayRef<int64_t> triples = attr.value_or(ArrayRef<int64_t>());
+  for (; !triples.empty(); triples = triples.drop_front(3)) {
+    auto part = std::make_unique<format::ResidenceT>();
+    part->atom = static_cast<uint32_t>(triples[0]);
+    part->begin = triples[1];
+    part->end = triples[2];
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
 static std::unique_ptr<format::LeafT> readLeaf(exec::LeafOp op) {
   auto leaf = std::make_unique<format::LeafT>();
   leaf->path = op.getPath().str();
@@ -146,14 +168,7 @@ static std::unique_ptr<format::LayoutT> readLayout(exec::LayoutOp op) {
   for (auto split : op.getSplits().getAsRange<spmd::SplitAttr>()) {
     layout->dims.push_back(splitOf(split));
   }
-  ArrayRef<int64_t> triples = op.getResidence().value_or(ArrayRef<int64_t>());
-  for (; !triples.empty(); triples = triples.drop_front(3)) {
-    auto part = std::make_unique<format::ResidenceT>();
-    part->atom = static_cast<uint32_t>(triples[0]);
-    part->begin = triples[1];
-    part->end = triples[2];
-    layout->residence.push_back(std::move(part));
-  }
+  layout->residence = residenceOf(op.getResidence());
   return layout;
 }
 
@@ -230,6 +245,7 @@ format::CollectiveT PlanReader::readCollective(exec::StartOp start) {
   table.reduction = static_cast<format::Reduction>(start.getReduction());
   table.group = atomsOf(start.getGroup());
   table.partial = atomsOf(start.getPartial());
+  table.holders = residenceOf(start.getHolders());
   SmallVector<exec::View> views = exec::viewsIn(start.getViews());
   table.source = boxed(views[0]);
   table.target = boxed(views[1]);
@@ -242,8 +258,68 @@ format::LoopT PlanReader::readLoop(exec::LoopOp loop) {
   table.first = static_cast<int64_t>(loop.getFirst());
   table.count = static_cast<int64_t>(loop.getCount());
   table.reverse = loop.getReverse();
+  table.extent = loop.getExtent() ? int64_t(numbers.of(loop.getExtent())) : -1;
   for (Operation &op : loop.getBody().front()) {
     readInstruction(op, table.body);
+  }
+  return table;
+}
+
+format::OnlyT PlanReader::readOnly(exec::OnlyOp only) {
+  format::OnlyT table;
+  table.residence = residenceOf(only.getResidence());
+  for (Operation &op : only.getBody().front()) {
+    readInstruction(op, table.body);
+  }
+  return table;
+}
+
+static std::unique_ptr<format::StreamT> readStream(exec::StreamOp stream) {
+  auto table = std::make_unique<format::StreamT>();
+  ArrayRef<int64_t> steps = stream.getSteps();
+  for (; !steps.empty(); steps = steps.drop_front(3)) {
+    table->steps.push_back(format::Step(static_cast<format::StepKind>(steps[0]),
+                                        static_cast<uint16_t>(steps[1]),
+                                        static_cast<uint32_t>(steps[2])));
+  }
+  return table;
+}
+
+format::PipelineT PlanReader::readPipeline(exec::PipelineOp pipeline) {
+  format::PipelineT table;
+  table.pipe = atomsOf(pipeline.getPipe());
+  table.micro = atomsOf(pipeline.getMicro());
+  table.chunk = atomsOf(pipeline.getChunk());
+  table.placement = static_cast<format::Placement>(pipeline.getPlacement());
+  auto program = pipeline->getParentOfType<exec::ProgramOp>();
+  for (auto slots : program.getBody().getOps<exec::SlotsOp>()) {
+    auto group = std::make_unique<format::SlotGroupT>();
+    group->bytes = slots.getBytes();
+    group->begin = static_cast<uint32_t>(slots.getBegin());
+    group->end = static_cast<uint32_t>(slots.getEnd());
+    table.groups.push_back(std::move(group));
+  }
+  for (Operation &op : pipeline.getBody().front()) {
+    if (auto section = dyn_cast<exec::SectionOp>(op)) {
+      auto entry = std::make_unique<format::SectionT>();
+      entry->kind = static_cast<format::SectionKind>(section.getKind());
+      entry->begin = static_cast<uint32_t>(section.getBegin());
+      entry->end = static_cast<uint32_t>(section.getEnd());
+      for (Operation &inner : section.getBody().front()) {
+        readInstruction(inner, entry->body);
+      }
+      table.sections.push_back(std::move(entry));
+    } else if (auto message = dyn_cast<exec::MessageOp>(op)) {
+      auto entry = std::make_unique<format::MessageT>();
+      SmallVector<exec::View> views = exec::viewsIn(message.getViews());
+      entry->source = boxed(views[0]);
+      entry->target = boxed(views[1]);
+      bool forward = message.getDirection() == exec::Direction::Activation;
+      (forward ? table.activations : table.gradients)
+          .push_back(std::move(entry));
+    } else if (auto stream = dyn_cast<exec::StreamOp>(op)) {
+      table.streams.push_back(readStream(stream));
+    }
   }
   return table;
 }
@@ -273,7 +349,11 @@ void PlanReader::readInstruction(Operation &op, Body &body) {
             wait.getToken().getDefiningOp<exec::StartOp>().getId());
         push(body, std::move(table));
       })
-      .Case([&](exec::LoopOp loop) { push(body, readLoop(loop)); });
+      .Case([&](exec::LoopOp loop) { push(body, readLoop(loop)); })
+      .Case([&](exec::OnlyOp only) { push(body, readOnly(only)); })
+      .Case([&](exec::PipelineOp pipeline) {
+        push(body, readPipeline(pipeline));
+      });
 }
 
 //===----------------------------------------------------------------------===//
@@ -300,6 +380,10 @@ std::unique_ptr<format::ValueT> PlanReader::readValue(exec::ValueOp op) {
   } else if (Value input = op.getInput()) {
     value->storage = format::Storage::Input;
     value->index = numbers.of(input);
+  } else if (Value slots = op.getSlots()) {
+    value->storage = format::Storage::Slot;
+    value->index = numbers.of(slots);
+    value->offset = *op.getPlace();
   } else {
     value->storage = format::Storage::Arena;
     value->offset = *op.getOffset();
@@ -319,14 +403,18 @@ std::unique_ptr<format::OutputT> PlanReader::readOutput(exec::OutputOp op) {
   output->value = numbers.of(op.getValue());
   output->dims = texts(op.getDims());
   output->sizes = numbersOf(op.getSizes());
+  output->residence = residenceOf(op.getResidence());
   return output;
 }
 
 void PlanReader::readProgram(exec::ProgramOp program, format::ProgramT &table) {
   table.name = program.getSymName().str();
   table.arena_bytes = program.getArenaBytes();
+  size_t slots = 0;
   for (Operation &op : program.getBody().front()) {
-    if (auto input = dyn_cast<exec::InputOp>(op)) {
+    if (auto group = dyn_cast<exec::SlotsOp>(op)) {
+      numbers.add(group, slots++);
+    } else if (auto input = dyn_cast<exec::InputOp>(op)) {
       numbers.add(input, table.inputs.size());
       table.inputs.push_back(readInput(input));
     } else if (auto value = dyn_cast<exec::ValueOp>(op)) {

@@ -59,6 +59,16 @@ public:
                          : type == format::ElementType::I32 ? b.getI32Type()
                                                             : b.getI1Type());
   }
+  /// Triples; nothing where there are none.
+  DenseI64ArrayAttr
+  residence(const std::vector<std::unique_ptr<format::ResidenceT>> &parts) {
+    SmallVector<int64_t> triples;
+    for (const auto &part : parts) {
+      triples.append({part->atom, part->begin, part->end});
+    }
+    return triples.empty() ? DenseI64ArrayAttr()
+                           : b.getDenseI64ArrayAttr(triples);
+  }
   spmd::SplitAttr split(const format::SplitT &split) {
     return spmd::SplitAttr::get(
         b.getContext(),
@@ -93,6 +103,10 @@ private:
   void writeMove(const format::MoveT &move);
   void writeCollective(const format::CollectiveT &collective);
   void writeLoop(const format::LoopT &loop);
+  void writePipeline(const format::PipelineT &pipeline);
+  void
+  writeMessages(exec::Direction direction,
+                const std::vector<std::unique_ptr<format::MessageT>> &list);
 
   void view(const format::View &view, SmallVectorImpl<Value> &operands);
   SmallVector<Value> views(std::initializer_list<const format::View *> list);
@@ -108,6 +122,7 @@ private:
   ArrayRef<Value> leaves;
   SmallVector<Value> extents, sites; ///< of the plan
   SmallVector<Value> inputs, values; ///< of the program
+  SmallVector<Value> slots;          ///< of the program's pipeline
   SmallVector<Value> iterations;     ///< of the loops around, outermost first
   llvm::DenseMap<uint32_t, Value> started;
 };
@@ -123,14 +138,8 @@ void PlanWriter::writeLayout(const format::LayoutT &layout, Value leaf) {
   for (const auto &split : layout.dims) {
     splits.push_back(w.split(*split));
   }
-  SmallVector<int64_t> residence;
-  for (const auto &part : layout.residence) {
-    residence.append({part->atom, part->begin, part->end});
-  }
   w.create<exec::LayoutOp>(leaf, w.b.getArrayAttr(splits),
-                           residence.empty()
-                               ? DenseI64ArrayAttr()
-                               : w.b.getDenseI64ArrayAttr(residence));
+                           w.residence(layout.residence));
 }
 
 void PlanWriter::writeExtent(const format::ExtentT &extent) {
@@ -175,7 +184,8 @@ void PlanWriter::writeInput(const format::InputT &input) {
 
 llvm::Error PlanWriter::writeValue(const format::ValueT &value) {
   bool arena = value.storage == format::Storage::Arena;
-  if (arena ? value.index != 0 : value.offset != 0) {
+  bool slot = value.storage == format::Storage::Slot;
+  if (arena ? value.index != 0 : !slot && value.offset != 0) {
     return llvm::createStringError(
         "value %zu of plan `%s` has a number that means nothing: %s",
         values.size(), plan.name.c_str(),
@@ -189,17 +199,20 @@ llvm::Error PlanWriter::writeValue(const format::ValueT &value) {
       value.storage == format::Storage::Leaf ? leaves[value.index] : Value();
   Value input =
       value.storage == format::Storage::Input ? inputs[value.index] : Value();
+  IntegerAttr offset = w.number(static_cast<int64_t>(value.offset));
   values.push_back(w.declare<exec::ValueOp, exec::BufferType>(
-      arena ? w.number(static_cast<int64_t>(value.offset)) : IntegerAttr(),
-      leaf, input, w.number(static_cast<int64_t>(value.bytes)),
-      w.element(value.type), dims));
+      arena ? offset : IntegerAttr(), leaf, input,
+      slot ? slots[value.index] : Value(), slot ? offset : IntegerAttr(),
+      w.number(static_cast<int64_t>(value.bytes)), w.element(value.type),
+      dims));
   return llvm::Error::success();
 }
 
 void PlanWriter::writeOutput(const format::OutputT &output) {
   w.create<exec::OutputOp>(static_cast<exec::OutputKind>(output.kind),
                            output.name, values[output.value],
-                           w.texts(output.dims), output.sizes);
+                           w.texts(output.dims), output.sizes,
+                           w.residence(output.residence));
 }
 
 //===----------------------------------------------------------------------===//
@@ -278,16 +291,52 @@ void PlanWriter::writeCollective(const format::CollectiveT &collective) {
       views({collective.source.get(), collective.target.get()}),
       w.numbers(collective.group),
       static_cast<clv::Reduction>(collective.reduction),
-      w.numbers(collective.partial), where);
+      w.numbers(collective.partial), w.residence(collective.holders), where);
 }
 
 void PlanWriter::writeLoop(const format::LoopT &loop) {
-  auto op = w.open<exec::LoopOp>(uint64_t(loop.first), uint64_t(loop.count),
-                                 loop.reverse);
+  auto op = w.open<exec::LoopOp>(
+      uint64_t(loop.first), uint64_t(loop.count), loop.reverse,
+      loop.extent >= 0 ? extents[loop.extent] : Value());
   iterations.push_back(op.getBody().addArgument(
       exec::IterationType::get(w.b.getContext()), w.loc));
   writeBody(loop.body);
   iterations.pop_back();
+  w.close(op);
+}
+
+void PlanWriter::writeMessages(
+    exec::Direction direction,
+    const std::vector<std::unique_ptr<format::MessageT>> &list) {
+  for (const auto &message : list) {
+    w.create<exec::MessageOp>(
+        direction, views({message->source.get(), message->target.get()}));
+  }
+}
+
+void PlanWriter::writePipeline(const format::PipelineT &pipeline) {
+  auto op = w.open<exec::PipelineOp>(
+      w.numbers(pipeline.pipe), w.numbers(pipeline.micro),
+      w.numbers(pipeline.chunk),
+      static_cast<exec::Placement>(pipeline.placement));
+  for (const auto &section : pipeline.sections) {
+    auto inner = w.open<exec::SectionOp>(
+        static_cast<exec::SectionKind>(section->kind), uint64_t(section->begin),
+        uint64_t(section->end));
+    writeBody(section->body);
+    nowhere();
+    w.close(inner);
+  }
+  writeMessages(exec::Direction::Activation, pipeline.activations);
+  writeMessages(exec::Direction::Gradient, pipeline.gradients);
+  for (const auto &stream : pipeline.streams) {
+    SmallVector<int64_t> steps;
+    for (const format::Step &step : stream->steps) {
+      steps.append({static_cast<int64_t>(step.kind()), step.chunk(),
+                    static_cast<int64_t>(step.micro())});
+    }
+    w.create<exec::StreamOp>(w.b.getDenseI64ArrayAttr(steps));
+  }
   w.close(op);
 }
 
@@ -318,6 +367,15 @@ void PlanWriter::writeBody(const Body &body) {
     case format::Action::Loop:
       writeLoop(*action.AsLoop());
       break;
+    case format::Action::Only: {
+      auto op = w.open<exec::OnlyOp>(w.residence(action.AsOnly()->residence));
+      writeBody(action.AsOnly()->body);
+      w.close(op);
+      break;
+    }
+    case format::Action::Pipeline:
+      writePipeline(*action.AsPipeline());
+      break;
     case format::Action::NONE:
       llvm_unreachable("refused by the set's verifier");
     }
@@ -332,6 +390,14 @@ llvm::Error PlanWriter::writeProgram(const format::ProgramT &program) {
   auto op = w.open<exec::ProgramOp>(program.name, program.arena_bytes);
   for (const auto &input : program.inputs) {
     writeInput(*input);
+  }
+  slots.clear();
+  if (const format::PipelineT *pipeline = format::pipelineOf(program)) {
+    for (const auto &group : pipeline->groups) {
+      slots.push_back(w.declare<exec::SlotsOp, exec::SlotsType>(
+          uint64_t(group->bytes), uint64_t(group->begin),
+          uint64_t(group->end)));
+    }
   }
   for (const auto &value : program.values) {
     if (llvm::Error error = writeValue(*value)) {

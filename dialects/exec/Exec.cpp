@@ -45,9 +45,9 @@ SmallVector<View> exec::viewsIn(OperandRange operands) {
 
 unsigned exec::depthOf(Value iteration) {
   unsigned depth = 0;
-  Operation *loop = iteration.getParentBlock()->getParentOp();
-  while ((loop = loop->getParentOp()) && isa<LoopOp>(loop)) {
-    ++depth;
+  Operation *around = iteration.getParentBlock()->getParentOp();
+  while ((around = around->getParentOp()) && isa<LoopOp, OnlyOp>(around)) {
+    depth += isa<LoopOp>(around);
   }
   return depth;
 }
@@ -96,6 +96,10 @@ void ExtentOp::getAsmResultNames(OpAsmSetValueNameFn set) {
 
 void SiteOp::getAsmResultNames(OpAsmSetValueNameFn set) {
   nameResult(set, getResult(), "at." + identifier(getLabel()));
+}
+
+void SlotsOp::getAsmResultNames(OpAsmSetValueNameFn set) {
+  set(getResult(), "slots");
 }
 
 void InputOp::getAsmResultNames(OpAsmSetValueNameFn set) {

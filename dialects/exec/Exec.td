@@ -66,6 +66,8 @@ def Exec_Extent : Exec_Type<"Extent", "extent",
 def Exec_Site : Exec_Type<"Site", "site", "where an instruction comes from">;
 def Exec_Buffer : Exec_Type<"Buffer", "buffer", "a dense local tensor">;
 def Exec_Iteration : Exec_Type<"Iteration", "iteration", "the index of a loop">;
+def Exec_Slots : Exec_Type<"Slots", "slots",
+    "what a pipeline keeps for each microbatch">;
 def Exec_Token : Exec_Type<"Token", "token", "a collective that was started">;
 
 class Exec_Op<string mnemonic, list<Trait> traits = []>
@@ -141,7 +143,8 @@ def Exec_LayoutOp : Exec_Op<"layout", [HasParent<"PlanOp">]> {
   let summary = "how the plan splits a leaf; one for each, in their order";
   let description = [{
     A split for each dim, `whole` where it is not cut. `residing [0, 1, 3]`:
-    only on coordinates 1 and 2 of atom 0 (triples of atom, begin and end).
+    only on coordinates 1 and 2 of atom 0 (triples of atom, begin and end; of
+    several ranges of one atom, in any).
   }];
   let arguments = (ins Exec_Leaf:$leaf, ArrayAttr:$splits,
                        OptionalAttr<DenseI64ArrayAttr>:$residence);
@@ -207,31 +210,52 @@ def Exec_InputOp : Exec_Declaration<"input", Exec_Input,
   }];
 }
 
+def Exec_SlotsOp : Exec_Declaration<"slots", Exec_Slots,
+                                    [HasParent<"ProgramOp">]> {
+  let summary = "room for each microbatch that is under way";
+  let description = [{
+    `exec.slots 4096 at 0 to 2`: devices at positions 0 and 1 of the pipeline
+    keep 4096 bytes for a microbatch, from the first step that uses values in
+    them to the last. How many microbatches are so under way at once, the
+    streams say.
+  }];
+  let arguments = (ins I64Attr:$bytes, I64Attr:$begin, I64Attr:$end);
+  let assemblyFormat = "$bytes `at` $begin `to` $end attr-dict";
+}
+
 def Exec_ValueOp : Exec_Declaration<"value", Exec_Buffer, [
     HasParent<"ProgramOp">, AttrSizedOperandSegments]> {
-  let summary = "a piece of the arena, a leaf or an input, and its shape";
+  let summary = "a piece of the arena, a leaf, an input or slots; its shape";
   let description = [{
     `exec.value arena 128 bytes 64 : f32[%batch, %out]` begins 128 bytes into
-    the arena. `bytes` is the room that it has on every device. Of several
-    values in one place each is a view of its own.
+    the arena, `exec.value slots %slots at 128 …` 128 bytes into the slot of the
+    running microbatch. `bytes` is the room that it has on every device. Of
+    several values in one place each is a view of its own.
   }];
   let arguments = (ins OptionalAttr<I64Attr>:$offset, Optional<Exec_Leaf>:$leaf,
-                       Optional<Exec_Input>:$input, I64Attr:$bytes,
+                       Optional<Exec_Input>:$input, Optional<Exec_Slots>:$slots,
+                       OptionalAttr<I64Attr>:$place, I64Attr:$bytes,
                        TypeAttr:$element, Variadic<Exec_Extent>:$extents);
   let assemblyFormat = [{
-    (`arena` $offset^)? (`leaf` $leaf^)? (`input` $input^)? `bytes` $bytes
+    (`arena` $offset^)? (`leaf` $leaf^)? (`input` $input^)?
+    (`slots` $slots^ `at` $place)? `bytes` $bytes
     `:` $element `` `[` $extents `]` attr-dict
   }];
 }
 
 def Exec_OutputOp : Exec_Op<"output", [HasParent<"ProgramOp">]> {
   let summary = "what the program gives beside the new state";
-  let description = [{ `exec.output loss "loss" = %12 : []`. }];
+  let description = [{
+    `exec.output loss "loss" = %12 : []`. With `residing [1, 3, 4]` only the
+    devices at coordinate 3 of atom 1 have it.
+  }];
   let arguments = (ins Exec_OutputKind:$kind, StrAttr:$label,
                        Exec_Buffer:$value, StrArrayAttr:$dims,
-                       DenseI64ArrayAttr:$sizes);
+                       DenseI64ArrayAttr:$sizes,
+                       OptionalAttr<DenseI64ArrayAttr>:$residence);
   let assemblyFormat = [{
-    $kind $label `=` $value `:` custom<Dims>($dims, $sizes) attr-dict
+    $kind $label `=` $value `:` custom<Dims>($dims, $sizes)
+    (`residing` $residence^)? attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -246,7 +270,8 @@ def Exec_Views : Variadic<AnyTypeOf<[Exec_Buffer, Exec_Iteration]>>;
 
 class Exec_Instruction<string mnemonic, list<Trait> traits = []>
     : Exec_Op<mnemonic, !listconcat(traits,
-                                    [ParentOneOf<["ProgramOp", "LoopOp"]>])> {
+                                    [ParentOneOf<["ProgramOp", "LoopOp",
+                                                  "OnlyOp", "SectionOp"]>])> {
   let hasVerifier = 1;
 }
 
@@ -310,16 +335,19 @@ def Exec_StartOp : Exec_Instruction<"start", [
     `%c3 = exec.start 3 all_reduce %a -> %b among [0, 1], sum over [1]`: among
     the devices that differ along these atoms, pieces of `%a` make `%b`; what
     differs along the atoms of the reduction is combined. Until the `exec.wait`
-    `%a` must not be written nor `%b` read.
+    `%a` must not be written nor `%b` read. With `from [0, 1, 2]` only devices
+    at coordinate 1 of atom 0 have a piece to give.
   }];
   let arguments = (ins I64Attr:$id, Exec_CollectiveKind:$kind,
                        Exec_Views:$views, DenseI64ArrayAttr:$group,
                        Clv_Reduction:$reduction, DenseI64ArrayAttr:$partial,
+                       OptionalAttr<DenseI64ArrayAttr>:$holders,
                        Optional<Exec_Site>:$site);
   let results = (outs Exec_Token:$token);
   let assemblyFormat = [{
     $id $kind custom<Arrow>($views, type($views)) `among` $group ``
-    custom<Pending>($reduction, $partial) (`at` $site^)? attr-dict
+    custom<Pending>($reduction, $partial) (`from` $holders^)? (`at` $site^)?
+    attr-dict
   }];
 }
 
@@ -333,10 +361,91 @@ def Exec_LoopOp : Exec_Instruction<"loop", [
     SingleBlock, NoTerminator,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
   let summary = "runs its body for iterations first, first + 1, … or backwards";
-  let arguments = (ins I64Attr:$first, I64Attr:$count, UnitAttr:$reverse);
+  let description = [{
+    `exec.loop %i from 0 count 3 {…}`, or `exec.loop %i over %layer {…}` for the
+    device's piece of an extent: then views count from the piece's begin, while
+    `%i` as an integer is the global index.
+  }];
+  let arguments = (ins I64Attr:$first, I64Attr:$count, UnitAttr:$reverse,
+                       Optional<Exec_Extent>:$extent);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasRegionVerifier = 1;
+}
+
+def Exec_OnlyOp : Exec_Instruction<"only", [SingleBlock, NoTerminator]> {
+  let summary = "runs its body on some devices";
+  let description = [{
+    `exec.only [1, 0, 1, 1, 3, 4] {…}`: on those at coordinates 0 and 3 of atom
+    1 (triples as in `exec.layout`).
+  }];
+  let arguments = (ins DenseI64ArrayAttr:$residence);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$residence attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// A pipeline
+//===----------------------------------------------------------------------===//
+
+def Exec_PipelineOp : Exec_Op<"pipeline", [
+    HasParent<"ProgramOp">, SingleBlock, NoTerminator]> {
+  let summary = "sections that stages run for each microbatch, by streams";
+  let description = [{
+    ```
+    exec.pipeline among [0] micro [2] chunk [] plain {
+      exec.section forward 0 to 2 { … }
+      exec.message activation %x -> %start
+      exec.stream [forward 0, send_activation 0]
+      exec.stream [receive_activation 0, forward 0]
+    }
+    ```
+    `among` are the atoms whose coordinates are the stages, `micro` and `chunk`
+    the times. Inside, extents are those of the running microbatch.
+  }];
+  let arguments = (ins DenseI64ArrayAttr:$pipe, DenseI64ArrayAttr:$micro,
+                       DenseI64ArrayAttr:$chunk, Exec_Placement:$placement);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    `among` $pipe `micro` $micro `chunk` $chunk $placement
+    attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Exec_SectionOp : Exec_Op<"section", [
+    HasParent<"PipelineOp">, SingleBlock, NoTerminator]> {
+  let summary = "work of one microbatch at the positions [begin, end)";
+  let arguments = (ins Exec_SectionKind:$kind, I64Attr:$begin, I64Attr:$end);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $kind $begin `to` $end attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Exec_MessageOp : Exec_Op<"message", [HasParent<"PipelineOp">]> {
+  let summary = "what a position sends to the next, or to the one before";
+  let arguments = (ins Exec_Direction:$direction, Exec_Views:$views);
+  let assemblyFormat = [{
+    $direction custom<Arrow>($views, type($views)) attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_StreamOp : Exec_Op<"stream", [HasParent<"PipelineOp">]> {
+  let summary = "what a stage does, in order; one for each stage";
+  let description = [{
+    Each step is a kind, a microbatch, and `in` which chunk where that is not
+    the first: `backward 3 in 1`. `steps` has three numbers for each: the kind,
+    the chunk and the microbatch.
+  }];
+  let arguments = (ins DenseI64ArrayAttr:$steps);
+  let assemblyFormat = "custom<Steps>($steps) attr-dict";
+  let hasVerifier = 1;
 }
 
 #endif // CLEAVE_DIALECTS_EXEC_EXEC

@@ -43,6 +43,31 @@ def Exec_OutputKind : Exec_Enum<"OutputKind", "what an output is", [
     I32EnumAttrCase<"Gradient", 2, "gradient">,
     I32EnumAttrCase<"Output", 3, "output">]>;
 
+def Exec_SectionKind : Exec_Enum<"SectionKind", "which step runs a section", [
+    I32EnumAttrCase<"Forward", 0, "forward">,
+    I32EnumAttrCase<"Backward", 1, "backward">,
+    I32EnumAttrCase<"WeightGradient", 2, "weight_gradient">]>;
+
+def Exec_StepKind : Exec_Enum<"StepKind", "what a stage does in a step", [
+    I32EnumAttrCase<"Forward", 0, "forward">,
+    I32EnumAttrCase<"Backward", 1, "backward">,
+    I32EnumAttrCase<"InputGradient", 2, "input_gradient">,
+    I32EnumAttrCase<"WeightGradient", 3, "weight_gradient">,
+    I32EnumAttrCase<"SendActivation", 4, "send_activation">,
+    I32EnumAttrCase<"ReceiveActivation", 5, "receive_activation">,
+    I32EnumAttrCase<"SendGradient", 6, "send_gradient">,
+    I32EnumAttrCase<"ReceiveGradient", 7, "receive_gradient">]>;
+
+def Exec_Placement : Exec_Enum<"Placement", "where a stage's chunks stand", [
+    I32EnumAttrCase<"Plain", 0, "plain">,
+    I32EnumAttrCase<"Dealt", 1, "dealt">,
+    I32EnumAttrCase<"Folded", 2, "folded">]>;
+
+/// Which way a message goes: to the next position, or to the one before.
+def Exec_Direction : Exec_Enum<"Direction", "which way a message goes", [
+    I32EnumAttrCase<"Activation", 0, "activation">,
+    I32EnumAttrCase<"Gradient", 1, "gradient">]>;
+
 /// Of one integer of a kernel: its number is in the text, or comes from an
 /// extent or an iteration.
 def Exec_IntegerKind : Exec_Enum<"IntegerKind", "what an integer is", [

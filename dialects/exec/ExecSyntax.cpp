@@ -342,13 +342,28 @@ static void printPending(OpAsmPrinter &printer, Operation *,
 // Loops: `exec.loop %i from 0 count 12 reverse { … }`
 //===----------------------------------------------------------------------===//
 
+/// `from 0 count 3`, or `over %layer`, perhaps with a count that means nothing.
+static ParseResult parseRange(OpAsmParser &parser, OperationState &result,
+                              int64_t &first, int64_t &count) {
+  if (succeeded(parser.parseOptionalKeyword("over"))) {
+    Unresolved extent;
+    return failure(parser.parseOperand(extent) ||
+                   parser.resolveOperand(extent,
+                                         ExtentType::get(parser.getContext()),
+                                         result.operands) ||
+                   (succeeded(parser.parseOptionalKeyword("count")) &&
+                    parser.parseInteger(count)));
+  }
+  return failure(parser.parseKeyword("from") || parser.parseInteger(first) ||
+                 parser.parseKeyword("count") || parser.parseInteger(count));
+}
+
 ParseResult LoopOp::parse(OpAsmParser &parser, OperationState &result) {
   OpAsmParser::Argument iteration;
   iteration.type = IterationType::get(parser.getContext());
   int64_t first = 0, count = 0;
-  if (parser.parseArgument(iteration) || parser.parseKeyword("from") ||
-      parser.parseInteger(first) || parser.parseKeyword("count") ||
-      parser.parseInteger(count)) {
+  if (parser.parseArgument(iteration) ||
+      parseRange(parser, result, first, count)) {
     return failure();
   }
   Builder &builder = parser.getBuilder();
@@ -362,9 +377,16 @@ ParseResult LoopOp::parse(OpAsmParser &parser, OperationState &result) {
 }
 
 void LoopOp::print(OpAsmPrinter &printer) {
-  printer << ' ' << getBody().getArgument(0) << " from "
-          << static_cast<int64_t>(getFirst()) << " count "
-          << static_cast<int64_t>(getCount());
+  int64_t count = static_cast<int64_t>(getCount());
+  printer << ' ' << getBody().getArgument(0);
+  if (getExtent()) {
+    printer << " over " << getExtent();
+  } else {
+    printer << " from " << static_cast<int64_t>(getFirst());
+  }
+  if (!getExtent() || count != 0) {
+    printer << " count " << count;
+  }
   if (getReverse()) {
     printer << " reverse";
   }
@@ -372,6 +394,53 @@ void LoopOp::print(OpAsmPrinter &printer) {
                                            {"first", "count", "reverse"});
   printer << ' ';
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+}
+
+//===----------------------------------------------------------------------===//
+// Steps: `[forward 0, send_activation 0, backward 3 in 1]`
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseSteps(OpAsmParser &parser, DenseI64ArrayAttr &steps) {
+  SmallVector<int64_t> numbers;
+  auto parseOne = [&]() -> ParseResult {
+    SMLoc where = parser.getCurrentLocation();
+    StringRef keyword;
+    int64_t micro = 0, chunk = 0;
+    if (parser.parseKeyword(&keyword)) {
+      return failure();
+    }
+    std::optional<StepKind> kind = symbolizeStepKind(keyword);
+    if (!kind) {
+      return parser.emitError(where, "expected a kind of step, not `")
+             << keyword << "`";
+    }
+    if (parser.parseInteger(micro) ||
+        (succeeded(parser.parseOptionalKeyword("in")) &&
+         parser.parseInteger(chunk))) {
+      return failure();
+    }
+    numbers.append({static_cast<int64_t>(*kind), chunk, micro});
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseOne)) {
+    return failure();
+  }
+  steps = parser.getBuilder().getDenseI64ArrayAttr(numbers);
+  return success();
+}
+
+static void printSteps(OpAsmPrinter &printer, Operation *,
+                       DenseI64ArrayAttr steps) {
+  printer << '[';
+  for (size_t i = 0; i + 2 < static_cast<size_t>(steps.size()); i += 3) {
+    printer << (i ? ", " : "")
+            << stringifyStepKind(static_cast<StepKind>(steps[i])) << ' '
+            << steps[i + 2];
+    if (steps[i + 1] != 0) {
+      printer << " in " << steps[i + 1];
+    }
+  }
+  printer << ']';
 }
 
 #define GET_OP_CLASSES

@@ -71,6 +71,27 @@ static LogicalResult verifyAtoms(Operation *op, ArrayRef<int64_t> atoms) {
   return success();
 }
 
+/// Triples of atom, begin and end; of one atom there may be several.
+static LogicalResult verifyResidence(Operation *op, ArrayRef<int64_t> triples) {
+  if (triples.empty() || triples.size() % 3 != 0) {
+    return op->emitOpError("resides on triples of atom, begin and end");
+  }
+  for (; !triples.empty(); triples = triples.drop_front(3)) {
+    if (failed(verifyAtoms(op, triples.front()))) {
+      return failure();
+    }
+    if (triples[1] < 0 || triples[1] >= triples[2]) {
+      return op->emitOpError("resides on an empty range");
+    }
+  }
+  return success();
+}
+
+static LogicalResult verifyResidence(Operation *op,
+                                     std::optional<ArrayRef<int64_t>> triples) {
+  return triples ? verifyResidence(op, *triples) : success();
+}
+
 /// The declarations of a value's dims and what they are.
 static ValueOp valueOf(const View &view) {
   return view.buffer.getDefiningOp<ValueOp>();
@@ -113,6 +134,7 @@ static LogicalResult verifyDeclared(Operation *op) {
             .Case([&](ExtentType) { return isDeclared<ExtentOp>(operand, op); })
             .Case([&](SiteType) { return isDeclared<SiteOp>(operand, op); })
             .Case([&](BufferType) { return isDeclared<ValueOp>(operand, op); })
+            .Case([&](SlotsType) { return isDeclared<SlotsOp>(operand, op); })
             .Case([&](IterationType) { return isIterationOfLoop(operand); })
             .Case([&](TokenType) { return isDeclared<StartOp>(operand, op); })
             .Default(false);
@@ -274,15 +296,17 @@ LogicalResult LayoutOp::verify() {
     }
     llvm::append_range(atoms, split.getAtoms());
   }
-  if (std::optional<ArrayRef<int64_t>> residence = getResidence()) {
-    if (residence->size() % 3 != 0) {
-      return emitOpError("resides on triples of atom, begin and end");
-    }
-    for (size_t i = 0; i < residence->size(); i += 3) {
-      atoms.push_back((*residence)[i]);
+  if (failed(verifyAtoms(*this, atoms)) ||
+      failed(verifyResidence(*this, getResidence()))) {
+    return failure();
+  }
+  ArrayRef<int64_t> triples = getResidence().value_or(ArrayRef<int64_t>());
+  for (; !triples.empty(); triples = triples.drop_front(3)) {
+    if (llvm::is_contained(atoms, triples.front())) {
+      return emitOpError("names atom ") << triples.front() << " twice";
     }
   }
-  return verifyAtoms(*this, atoms);
+  return success();
 }
 
 LogicalResult ExtentOp::verify() {
@@ -312,6 +336,15 @@ LogicalResult ProgramOp::verifyRegions() {
     } else if (outputs) {
       return op.emitOpError("stands after an output: those come last");
     }
+  }
+  auto pipelines = getBody().getOps<PipelineOp>();
+  size_t count = std::distance(pipelines.begin(), pipelines.end());
+  if (count > 1) {
+    return (*std::next(pipelines.begin())).emitOpError("is there twice");
+  }
+  auto slots = getBody().getOps<SlotsOp>();
+  if (count == 0 && slots.begin() != slots.end()) {
+    return (*slots.begin()).emitOpError("is of no pipeline");
   }
   llvm::DenseSet<uint64_t> ids;
   WalkResult walked = walk([&](StartOp start) {
@@ -353,18 +386,27 @@ static LogicalResult verifyStandsFor(ValueOp value, Declaration of) {
   return success();
 }
 
-static LogicalResult verifyArena(ValueOp value) {
-  int64_t offset = static_cast<int64_t>(*value.getOffset());
+/// Of the arena, or of a slot of so many bytes.
+static LogicalResult verifyPlace(ValueOp value, int64_t offset, int64_t room,
+                                 StringRef what) {
   int64_t bytes = static_cast<int64_t>(value.getBytes());
-  int64_t arena =
-      static_cast<int64_t>(value->getParentOfType<ProgramOp>().getArenaBytes());
   if (offset < 0 || offset % 64 != 0) {
     return value.emitOpError("is at ") << offset << ", no multiple of 64";
   }
-  if (offset > arena || bytes > arena - offset) {
-    return value.emitOpError("ends outside the arena of ") << arena << " bytes";
+  if (offset > room || bytes > room - offset) {
+    return value.emitOpError("ends outside ")
+           << what << " of " << room << " bytes";
   }
   return success();
+}
+
+LogicalResult SlotsOp::verify() {
+  if (failed(verifyNumber(*this, "bytes", getBytes(), anyNumber)) ||
+      failed(verifyNumber(*this, "a begin of", getBegin(), anyIndex)) ||
+      failed(verifyNumber(*this, "an end of", getEnd(), anyIndex))) {
+    return failure();
+  }
+  return getBegin() < getEnd() ? success() : emitOpError("is at no position");
 }
 
 LogicalResult ValueOp::verify() {
@@ -374,12 +416,24 @@ LogicalResult ValueOp::verify() {
     return failure();
   }
   if (int(getOffset().has_value()) + int(bool(getLeaf())) +
-          int(bool(getInput())) !=
+          int(bool(getInput())) + int(bool(getSlots())) !=
       1) {
-    return emitOpError("must lie in one of the arena, a leaf and an input");
+    return emitOpError(
+        "must lie in one of the arena, a leaf, an input and slots");
+  }
+  if (bool(getSlots()) != getPlace().has_value()) {
+    return emitOpError("has a place in slots, and no other value has");
   }
   if (getOffset()) {
-    return verifyArena(*this);
+    auto program = (*this)->getParentOfType<ProgramOp>();
+    return verifyPlace(*this, static_cast<int64_t>(*getOffset()),
+                       static_cast<int64_t>(program.getArenaBytes()),
+                       "the arena");
+  }
+  if (Value slots = getSlots()) {
+    auto room = static_cast<int64_t>(slots.getDefiningOp<SlotsOp>().getBytes());
+    return verifyPlace(*this, static_cast<int64_t>(*getPlace()), room,
+                       "its slot");
   }
   return getLeaf()
              ? verifyStandsFor(*this, getLeaf().getDefiningOp<LeafOp>())
@@ -388,7 +442,8 @@ LogicalResult ValueOp::verify() {
 
 LogicalResult OutputOp::verify() {
   if (failed(verifyDeclared(*this)) ||
-      failed(verifyDims(*this, getDims(), getSizes()))) {
+      failed(verifyDims(*this, getDims(), getSizes())) ||
+      failed(verifyResidence(*this, getResidence()))) {
     return failure();
   }
   auto value = getValue().getDefiningOp<ValueOp>();
@@ -526,7 +581,9 @@ LogicalResult StartOp::verify() {
   if (failed(verifyViews(*this, getViews(), 2)) ||
       failed(verifyNumber(*this, "number", getId(), anyIndex)) ||
       failed(verifyAtoms(*this, getGroup())) ||
-      failed(verifyAtoms(*this, getPartial())) || failed(verifyWaited(*this))) {
+      failed(verifyAtoms(*this, getPartial())) ||
+      failed(verifyResidence(*this, getHolders())) ||
+      failed(verifyWaited(*this))) {
     return failure();
   }
   SmallVector<View> views = viewsIn(getViews());
@@ -554,8 +611,92 @@ LogicalResult LoopOp::verify() {
       !isa<IterationType>(getBody().getArgument(0).getType())) {
     return emitOpError("needs a body with its iteration as argument");
   }
-  return failure(failed(verifyNumber(*this, "first", getFirst(), anyNumber)) ||
+  if (getExtent() && getFirst() != 0) {
+    return emitOpError("over an extent begins at 0");
+  }
+  return failure(failed(verifyDeclared(*this)) ||
+                 failed(verifyNumber(*this, "first", getFirst(), anyNumber)) ||
                  failed(verifyNumber(*this, "count", getCount(), anyNumber)));
 }
 
 LogicalResult LoopOp::verifyRegions() { return verifyContents(*this); }
+
+LogicalResult OnlyOp::verify() {
+  return verifyResidence(*this, getResidence());
+}
+
+LogicalResult OnlyOp::verifyRegions() { return verifyContents(*this); }
+
+//===----------------------------------------------------------------------===//
+// A pipeline
+//===----------------------------------------------------------------------===//
+
+LogicalResult PipelineOp::verify() {
+  SmallVector<int64_t> atoms(getPipe());
+  llvm::append_range(atoms, getMicro());
+  llvm::append_range(atoms, getChunk());
+  if (failed(verifyAtoms(*this, atoms))) {
+    return failure();
+  }
+  spmd::MeshAttr mesh = (*this)->getParentOfType<PlanOp>().getMesh();
+  int64_t times = mesh.getTimes();
+  int64_t first = static_cast<int64_t>(mesh.getAtomNames().size()) - times;
+  for (auto [i, atom] : llvm::enumerate(atoms)) {
+    bool time = i >= getPipe().size();
+    if (time != (atom >= first)) {
+      return emitOpError("names atom ")
+             << atom << ", which is " << (time ? "no time" : "a time");
+    }
+  }
+  return success();
+}
+
+LogicalResult PipelineOp::verifyRegions() {
+  for (Operation &op : getBody().front()) {
+    if (!isa<SectionOp, MessageOp, StreamOp>(op)) {
+      return op.emitOpError("stands outside the sections of a pipeline");
+    }
+  }
+  return success();
+}
+
+LogicalResult SectionOp::verify() {
+  if (failed(verifyNumber(*this, "a begin of", getBegin(), anyIndex)) ||
+      failed(verifyNumber(*this, "an end of", getEnd(), anyIndex))) {
+    return failure();
+  }
+  return getBegin() < getEnd() ? success() : emitOpError("is at no position");
+}
+
+LogicalResult SectionOp::verifyRegions() { return verifyContents(*this); }
+
+LogicalResult MessageOp::verify() {
+  if (failed(verifyViews(*this, getViews(), 2))) {
+    return failure();
+  }
+  SmallVector<View> views = viewsIn(getViews());
+  for (const View &view : views) {
+    if (view.iteration || !valueOf(view).getSlots()) {
+      return emitOpError("is between whole values in slots");
+    }
+  }
+  return verifyAlike(*this, views);
+}
+
+LogicalResult StreamOp::verify() {
+  ArrayRef<int64_t> steps = getSteps();
+  if (steps.size() % 3 != 0) {
+    return emitOpError("has three numbers for each step");
+  }
+  for (; !steps.empty(); steps = steps.drop_front(3)) {
+    if (steps[0] < 0 || steps[0] > anyIndex ||
+        !symbolizeStepKind(static_cast<uint32_t>(steps[0]))) {
+      return emitOpError("has a step of unknown kind ") << steps[0];
+    }
+    if (steps[1] < 0 || steps[1] > std::numeric_limits<uint16_t>::max() ||
+        steps[2] < 0 || steps[2] > anyIndex) {
+      return emitOpError("has a chunk or microbatch that is out of range");
+    }
+  }
+  return success();
+}

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/exec/Exec.h"
-#include "test/unit/runtime/TestPlan.h"
+#include "test/unit/runtime/PipelinePlan.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -68,6 +68,41 @@ LoopT &firstLoop(PlanSetT &set) {
 
 TEST_F(RoundTrip, EveryInstruction) {
   expectSame(test::makeSet({{"one", 1, 1}, {"wide", 2, 3}, {"tall", 8, 1}}));
+}
+
+TEST_F(RoundTrip, Pipelines) {
+  expectSame(test::makePipelineSet(
+      {{"one", 1, 1, 1, 1}, {"deep", 2, 3, 2, 4}, {"many", 1, 2, 1, 7}}));
+  expectSame(
+      test::makePipelineSet({{"fold", 2, 2, 1, 3, test::Order::ForwardsFirst,
+                              true, false, 2, Placement::Folded}}));
+}
+
+// Iterations are counted through an `only`.
+TEST_F(RoundTrip, LoopsAroundOnly) {
+  PlanSetT set = test::makeSet({{"one", 2, 4}});
+  OnlyT only;
+  for (int64_t at : {0, 1}) {
+    only.residence.push_back(std::make_unique<ResidenceT>());
+    only.residence.back()->begin = at;
+    only.residence.back()->end = 2;
+  }
+  KernelT kernel = firstKernel(set);
+  kernel.views = {View(3, 1), View(3, 0)};
+  kernel.integers = {Integer(IntegerKind::Iteration, 1)};
+  auto instruction = std::make_unique<InstructionT>();
+  instruction->action.Set(std::move(kernel));
+  LoopT inner;
+  inner.count = 7; // ignored, but said
+  inner.extent = 5;
+  inner.body.push_back(std::move(instruction));
+  instruction = std::make_unique<InstructionT>();
+  instruction->action.Set(std::move(inner));
+  only.body.push_back(std::move(instruction));
+  instruction = std::make_unique<InstructionT>();
+  instruction->action.Set(std::move(only));
+  firstLoop(set).body.push_back(std::move(instruction));
+  expectSame(set);
 }
 
 TEST_F(RoundTrip, WhatTheHandBuiltPlanLeavesOut) {
