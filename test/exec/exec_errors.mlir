@@ -224,7 +224,7 @@ exec.set "toy" starts @p {
       %y = exec.value arena 64 bytes 20 : f32[%b]
       %n = exec.value arena 128 bytes 16 : i32[%a]
       %s = exec.value arena 192 bytes 4 : f32[]
-      // expected-error@+1 {{'exec.value' op must lie in one of the arena, a leaf and an input}}
+      // expected-error@+1 {{'exec.value' op must lie in one of the arena, a leaf, an input and slots}}
       %v = exec.value bytes 4 : f32[]
     }
   }
@@ -246,7 +246,7 @@ exec.set "toy" starts @p {
       %y = exec.value arena 64 bytes 20 : f32[%b]
       %n = exec.value arena 128 bytes 16 : i32[%a]
       %s = exec.value arena 192 bytes 4 : f32[]
-      // expected-error@+1 {{'exec.value' op must lie in one of the arena, a leaf and an input}}
+      // expected-error@+1 {{'exec.value' op must lie in one of the arena, a leaf, an input and slots}}
       %v = exec.value arena 0 leaf %w bytes 4 : f32[%l, %a]
     }
   }

@@ -257,7 +257,7 @@ exec.set "toy" starts @p {
       %y = exec.value slots %all at 64 bytes 16 : f32[%a]
       %z = exec.value arena 0 bytes 16 : f32[%a]
       exec.pipeline among [0] micro [1] chunk [] plain {
-        // expected-error@+1 {{expected ::cleave::exec::Direction to be one of: activation, gradient}}
+        // expected-error@+1 {{enum values for attribute 'direction' [activation, gradient]}}
         exec.message sideways %x -> %y
       }
     }
