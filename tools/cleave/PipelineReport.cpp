@@ -1,0 +1,280 @@
+//===- PipelineReport.cpp - What a pipeline does and costs ----------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/cleave/PipelineReport.h"
+
+#include "tools/cleave/Explain.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace cleave::tools {
+
+using nlohmann::json;
+
+//===----------------------------------------------------------------------===//
+// What follows from a schedule and the work of its positions
+//===----------------------------------------------------------------------===//
+
+static schedule::Times timesOf(const PipelineWork &work, const Rates &rates) {
+  schedule::Times times;
+  for (const PositionWork &position : work.positions) {
+    times.forward.push_back(secondsOf(position.forward, rates));
+    times.input.push_back(secondsOf(position.input, rates));
+    times.weight.push_back(secondsOf(position.weight, rates));
+  }
+  // Activations and gradients share a link's time: that of the larger.
+  double sent[2] = {0, 0};
+  for (const MessageWork &message : work.messages) {
+    sent[message.isGradient] += static_cast<double>(message.largest);
+  }
+  times.link.assign(work.positions.size() - 1,
+                    secondsOfMessage(std::max(sent[0], sent[1]), rates));
+  return times;
+}
+
+PipelineReport makePipelineReport(const std::string &axis,
+                                  const schedule::Schedule &schedule,
+                                  const schedule::Proof &proof,
+                                  PipelineWork work, const Rates &rates) {
+  PipelineReport report;
+  report.axis = axis;
+  report.schedule = schedule;
+  report.held = proof.activationPeaks;
+  report.rates = rates;
+  report.times = timesOf(work, rates);
+  report.timeline = schedule::simulate(schedule, report.times);
+  for (int32_t at = 0; at + 1 < schedule.positions(); ++at) {
+    if (!schedule.crosses(at)) {
+      continue;
+    }
+    Crossing crossing{at, schedule.owner(at), schedule.owner(at + 1)};
+    for (const MessageWork &message : work.messages) {
+      (message.isGradient ? crossing.gradients : crossing.activations) +=
+          message.total;
+    }
+    report.crossings.push_back(crossing);
+  }
+  report.work = std::move(work);
+  return report;
+}
+
+/// Boundaries that a stage's sends go over, each once for a microbatch.
+static int64_t boundaries(int64_t sends, int64_t micros) {
+  return sends / std::max<int64_t>(1, micros);
+}
+
+std::vector<layout::CollectiveRecord>
+sendRecords(const std::vector<layout::AtomId> &pipe, const PipelineWork &work,
+            const std::vector<Sends> &sends, int64_t micros,
+            const layout::SourcePoint &source, const std::string &why) {
+  std::vector<layout::CollectiveRecord> records;
+  for (const MessageWork &message : work.messages) {
+    int64_t all = 0, most = 0;
+    for (const Sends &stage : sends) {
+      int64_t own = message.isGradient ? stage.gradients : stage.activations;
+      all += own;
+      most = std::max(most, own);
+    }
+    if (all == 0) {
+      continue;
+    }
+    layout::CollectiveRecord record;
+    record.kind = "send";
+    record.atoms = pipe;
+    record.value = message.value;
+    record.iterations = all;
+    record.perMicro = true;
+    record.bytesBusiest = message.largest;
+    record.stepBusiest = message.busiest * boundaries(most, micros);
+    record.stepTotal = message.total * boundaries(all, micros);
+    record.bytesTotal = record.stepTotal / all;
+    record.source = source;
+    record.operation = "repeat " + work.dim;
+    record.reason = why;
+    record.avoid = "fewer stages";
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+//===----------------------------------------------------------------------===//
+// As text
+//===----------------------------------------------------------------------===//
+
+std::string formatSeconds(double seconds) {
+  struct Unit {
+    double size;
+    const char *name;
+  };
+  static constexpr Unit units[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}};
+  const Unit *unit = units;
+  while (unit + 1 != std::end(units) && seconds < unit->size) {
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g %s", seconds / unit->size, unit->name);
+  return text;
+}
+
+std::string layersOf(const PipelineReport &report, int32_t stage) {
+  int64_t count = 0;
+  std::string pieces;
+  for (int32_t chunk = 0; chunk < report.schedule.chunks; ++chunk) {
+    int32_t position = report.schedule.position(stage, chunk);
+    const layout::Piece &piece = report.work.positions[position].layers;
+    count += piece.size();
+    pieces += (pieces.empty() ? "" : ", ") + std::to_string(piece.begin) +
+              " .. " + std::to_string(piece.end);
+  }
+  return std::to_string(count) + " (" + pieces + ")";
+}
+
+void printCrossings(const PipelineReport &report, std::ostream &out) {
+  char row[160];
+  std::snprintf(row, sizeof row, "\n    %-10s %8s %12s %12s\n", "stages",
+                "messages", "activations", "gradients");
+  out << row;
+  for (const Crossing &crossing : report.crossings) {
+    std::string stages =
+        std::to_string(crossing.from) + " -> " + std::to_string(crossing.to);
+    // A microbatch passes once forward, and once backward.
+    int32_t messages = report.schedule.micros *
+                       static_cast<int32_t>(report.work.messages.size());
+    std::snprintf(row, sizeof row, "    %-10s %8d %12s %12s\n", stages.c_str(),
+                  messages, formatBytes(crossing.activations).c_str(),
+                  formatBytes(crossing.gradients).c_str());
+    out << row;
+  }
+}
+
+/// What a picture stays readable with.
+static constexpr int32_t mostPicturedStages = 16;
+static constexpr int64_t pictureColumns = 110;
+
+static int32_t longestStage(const schedule::Timeline &timeline) {
+  int32_t longest = 0;
+  for (size_t stage = 1; stage < timeline.stages.size(); ++stage) {
+    if (timeline.stages[stage].span() > timeline.stages[longest].span()) {
+      longest = static_cast<int32_t>(stage);
+    }
+  }
+  return longest;
+}
+
+void printTimeline(const PipelineReport &report, std::ostream &out) {
+  const schedule::Timeline &timeline = report.timeline;
+  char text[256];
+  std::snprintf(text, sizeof text,
+                "\n    simulated: makespan %s, longest span %s (stage %d), "
+                "bubble %.4f\n",
+                formatSeconds(timeline.makespan).c_str(),
+                formatSeconds(timeline.longestSpan).c_str(),
+                longestStage(timeline), timeline.bubble);
+  out << text;
+  std::snprintf(text, sizeof text,
+                "    a device computes %.4g GFLOP/s and reads %.4g GB/s; a "
+                "message takes %s and 1 s for %.4g GB\n",
+                report.rates.flops / 1e9, report.rates.bytes / 1e9,
+                formatSeconds(report.rates.linkDelay).c_str(),
+                report.rates.linkBytes / 1e9);
+  out << text;
+  if (report.schedule.stages > mostPicturedStages) {
+    return;
+  }
+  std::string picture =
+      schedule::picture(report.schedule, timeline, pictureColumns);
+  for (size_t begin = 0; begin < picture.size();) {
+    size_t end = picture.find('\n', begin);
+    out << "    " << picture.substr(begin, end - begin) << "\n";
+    begin = end + 1;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// As JSON
+//===----------------------------------------------------------------------===//
+
+static json toJson(const Work &work) {
+  return {{"flops", work.flops}, {"bytes", work.bytes}, {"sent", work.sent}};
+}
+
+static json positionsOf(const PipelineReport &report) {
+  json positions = json::array();
+  for (int32_t at = 0; at < report.schedule.positions(); ++at) {
+    const PositionWork &work = report.work.positions[at];
+    positions.push_back({{"stage", report.schedule.owner(at)},
+                         {"chunk", report.schedule.chunkAt(at)},
+                         {"layers", {work.layers.begin, work.layers.end}},
+                         {"forward", toJson(work.forward)},
+                         {"input_gradient", toJson(work.input)},
+                         {"weight_gradient", toJson(work.weight)},
+                         {"forward_seconds", report.times.forward[at]},
+                         {"input_gradient_seconds", report.times.input[at]},
+                         {"weight_gradient_seconds", report.times.weight[at]}});
+  }
+  return positions;
+}
+
+static json timelineOf(const PipelineReport &report) {
+  const schedule::Timeline &timeline = report.timeline;
+  json stages = json::array();
+  for (size_t stage = 0; stage < timeline.stages.size(); ++stage) {
+    const schedule::StageTimes &times = timeline.stages[stage];
+    json actions = json::array();
+    for (size_t i = 0; i < timeline.actions[stage].size(); ++i) {
+      actions.push_back({{"name", describe(report.schedule.actions[stage][i],
+                                           report.schedule.chunks)},
+                         {"start", timeline.actions[stage][i].start},
+                         {"finish", timeline.actions[stage][i].finish}});
+    }
+    stages.push_back({{"start", times.start},
+                      {"finish", times.finish},
+                      {"work", times.work},
+                      {"actions", std::move(actions)}});
+  }
+  return {{"makespan", timeline.makespan},
+          {"longest_span", timeline.longestSpan},
+          {"bubble", timeline.bubble},
+          {"stages", std::move(stages)}};
+}
+
+json toJson(const PipelineReport &report) {
+  const schedule::Schedule &schedule = report.schedule;
+  json crossings = json::array();
+  for (const Crossing &crossing : report.crossings) {
+    crossings.push_back({{"from", crossing.from},
+                         {"to", crossing.to},
+                         {"activations", crossing.activations},
+                         {"gradients", crossing.gradients}});
+  }
+  json held = json::array();
+  for (int64_t peak : report.held) {
+    held.push_back(static_cast<double>(peak) / schedule.chunks);
+  }
+  return {{"schedule", schedule.name},
+          {"dim", report.work.dim},
+          {"axis", report.axis},
+          {"stages", schedule.stages},
+          {"microbatches", schedule.micros},
+          {"chunks", schedule.chunks},
+          {"placement", spelling(schedule.placement)},
+          {"held", std::move(held)},
+          {"positions", positionsOf(report)},
+          {"boundaries", std::move(crossings)},
+          {"rates",
+           {{"flops", report.rates.flops},
+            {"bytes", report.rates.bytes},
+            {"link_bytes", report.rates.linkBytes},
+            {"link_delay", report.rates.linkDelay}}},
+          {"link_seconds",
+           report.times.link.empty() ? 0 : report.times.link.front()},
+          {"timeline", timelineOf(report)}};
+}
+
+} // namespace cleave::tools
