@@ -172,7 +172,57 @@ Piece pieceOf(int64_t size, const Split &split, const Mesh &mesh,
   return splitRule(size, mesh.sizeOf(split.atoms), index, split.unit);
 }
 
+std::vector<Piece> piecesOf(int64_t size, const Split &split, const Mesh &mesh,
+                            int64_t device) {
+  std::vector<Piece> pieces;
+  auto add = [&](const Piece &piece) {
+    if (piece.size() > 0) {
+      pieces.push_back(piece);
+    }
+  };
+  if (isContiguous(split)) {
+    add(pieceOf(size, split, mesh, device));
+    return pieces;
+  }
+  int64_t coordinate = mesh.rankAlong(device, split.atoms);
+  int64_t count = static_cast<int64_t>(split.places.size());
+  for (int64_t i = 0; i < count; ++i) {
+    if (split.places[i] == coordinate) {
+      add(split.cuts.empty() ? splitRule(size, count, i, split.unit)
+                             : Piece{split.cuts[i], split.cuts[i + 1]});
+    }
+  }
+  return pieces;
+}
+
+int64_t heldBy(int64_t size, const Split &split, const Mesh &mesh,
+               int64_t device) {
+  if (isContiguous(split)) {
+    return pieceOf(size, split, mesh, device).size();
+  }
+  int64_t held = 0;
+  for (const Piece &piece : piecesOf(size, split, mesh, device)) {
+    held += piece.size();
+  }
+  return held;
+}
+
+/// The most of several pieces on one coordinate.
+static int64_t mostHeld(int64_t size, const Split &split, const Mesh &mesh) {
+  std::vector<int64_t> held(mesh.sizeOf(split.atoms));
+  int64_t count = static_cast<int64_t>(split.places.size());
+  for (int64_t i = 0; i < count; ++i) {
+    held[split.places[i]] += split.cuts.empty()
+                                 ? splitRule(size, count, i, split.unit).size()
+                                 : split.cuts[i + 1] - split.cuts[i];
+  }
+  return *std::max_element(held.begin(), held.end());
+}
+
 int64_t largestPiece(int64_t size, const Split &split, const Mesh &mesh) {
+  if (!isContiguous(split)) {
+    return mostHeld(size, split, mesh);
+  }
   if (!split.cuts.empty()) {
     int64_t largest = 0;
     for (size_t i = 0; i + 1 < split.cuts.size(); ++i) {

@@ -38,9 +38,9 @@
 // instant; devices at the first instant have their own numbers, so that what no
 // time splits need not know of times.
 //
-// Limits. One coordinate holds one contiguous piece of each dim: dealt and
-// folded rounds are described (several pieces placed on one coordinate) but
-// `pieceOf` refuses them; callers check `isContiguous` first.
+// A coordinate may be the place of several pieces (dealt and folded rounds): it
+// holds them one after the other, in the order of pieces. What asks for one
+// piece checks `isContiguous` first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -160,7 +160,15 @@ bool isContiguous(const Split &split);
 Piece pieceOf(int64_t size, const Split &split, const Mesh &mesh,
               int64_t device);
 
-/// The largest piece any device holds: what buffers are sized for.
+/// All pieces that `device` holds, in their order; empty ones left out.
+std::vector<Piece> piecesOf(int64_t size, const Split &split, const Mesh &mesh,
+                            int64_t device);
+
+/// How many elements of a dim `device` holds.
+int64_t heldBy(int64_t size, const Split &split, const Mesh &mesh,
+               int64_t device);
+
+/// The most that any device holds: what buffers are sized for.
 int64_t largestPiece(int64_t size, const Split &split, const Mesh &mesh);
 
 /// `[batch: data, seq, ff: tensor; sum over data]`.

@@ -136,9 +136,8 @@ struct Alternative {
   /// optional atom stands alone.
   std::vector<std::vector<AtomId>> optionalRefs;
   std::string text; ///< `data * fsdp?`
-  /// Explicit cuts of the dim, with `Split::cuts`' meaning; empty = by the
-  /// rule.
-  std::vector<int64_t> cuts;
+  /// Explicit cuts and places, as in `Split`; empty = by the rule.
+  std::vector<int64_t> cuts, places;
 };
 
 struct ShardStatement {
@@ -179,7 +178,9 @@ struct PipelineStatement {
   std::string dim;
   std::vector<AtomId> atoms; ///< whose coordinates are the stages, major first
   int64_t chunks = 1;        ///< pieces of the dim that a stage holds
-  std::string schedule;      ///< its name, for messages
+  bool folded = false; ///< every other round of them runs backwards, else dealt
+  AtomId chunkAtom = 0; ///< with several chunks: the time that counts them
+  std::string schedule; ///< its name, for messages
   SourcePoint source;
 };
 
@@ -196,6 +197,9 @@ struct Plan {
   std::optional<PipelineStatement> pipeline;
   std::vector<Selection> recomputed; ///< `recompute SEL`, less `save`s after it
   SourcePoint source;
+
+  /// How many microbatches a step has.
+  int64_t micros() const { return micro ? mesh.atoms[micro->atom].size : 1; }
 };
 
 //===----------------------------------------------------------------------===//
@@ -245,10 +249,20 @@ struct CollectiveRecord {
   bool recomputed = false;  ///< repeats what the forward pass did before
   int64_t bytesBusiest = 0; ///< sent by the busiest device, once
   int64_t bytesTotal = 0;   ///< sent by all devices, once
-  SourcePoint source;       ///< the operation that needs it
-  std::string operation;    ///< `dot over ff`
-  std::string reason;       ///< why it is there
-  std::string avoid;        ///< what would avoid it
+  /// In a step, where that is not as often as it is done: not every device does
+  /// what is a stage's alone, and microbatches differ. -1: as often.
+  int64_t stepBusiest = -1, stepTotal = -1;
+  SourcePoint source;    ///< the operation that needs it
+  std::string operation; ///< `dot over ff`
+  std::string reason;    ///< why it is there
+  std::string avoid;     ///< what would avoid it
+
+  int64_t busiestInStep() const {
+    return stepBusiest < 0 ? bytesBusiest * iterations : stepBusiest;
+  }
+  int64_t totalInStep() const {
+    return stepTotal < 0 ? bytesTotal * iterations : stepTotal;
+  }
 };
 
 struct LeafRecord { ///< a parameter, gradient or optimizer leaf under a plan

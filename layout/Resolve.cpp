@@ -573,6 +573,7 @@ void Resolver::finish() {
       const ShardStatement &shard = plan.shards[part.statement];
       if (!shard.alternatives[part.alternative].cuts.empty()) {
         split.cuts = shard.alternatives[part.alternative].cuts;
+        split.places = shard.alternatives[part.alternative].places;
       }
       split.atoms.insert(split.atoms.end(), part.atoms.begin(),
                          part.atoms.end());

@@ -145,9 +145,8 @@ void Recomputation::provide(Value value, Operation *before) {
     }
   }
   SmallVector<Operation *> inOrder = ops.takeVector();
-  llvm::sort(inOrder, [](Operation *a, Operation *b) {
-    return a->isBeforeInBlock(b);
-  });
+  llvm::sort(inOrder,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   for (Operation *op : inOrder) {
     clone(op, before);
   }

@@ -27,9 +27,9 @@
 // indices, so they are the same the second time.
 //
 // What is made again stands before its first reader, in the backward phase and
-// in its own region, so that its layouts are those that the plan says; and it is
-// marked, so that its collectives can be told apart. Values outside repeats are
-// left.
+// in its own region, so that its layouts are those that the plan says; and it
+// is marked, so that its collectives can be told apart. Values outside repeats
+// are left.
 //
 //===----------------------------------------------------------------------===//
 

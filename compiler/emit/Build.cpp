@@ -17,7 +17,7 @@ using namespace cleave::emit;
 
 Value emit::rootOf(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    if (isa<clv::RenameOp, pipe::PendingOp>(op)) {
+    if (isa<clv::RenameOp>(op) || pipe::isView(op)) {
       value = op->getOperand(0);
     } else if (pipe::isFrame(op)) {
       Operation *yield = op->getRegion(0).front().getTerminator();
@@ -127,8 +127,8 @@ llvm::Error ActionBuilder::fill(Action &action, const codegen::Step &step) {
 llvm::Error ActionBuilder::build(Block &block, Actions &actions,
                                  Action *parent) {
   for (const codegen::Step &step : codegen::schedule(block)) {
-    if (step.op &&
-        isa<clv::RenameOp, pipe::PendingOp, pipe::MessageOp>(step.op)) {
+    if (step.op && (isa<clv::RenameOp, pipe::MessageOp>(step.op) ||
+                    pipe::isView(step.op))) {
       continue; // the same memory; messages are written with the streams
     }
     Operation *op = step.op ? step.op : step.members.back();

@@ -48,6 +48,10 @@ uint32_t PlanTables::extent(const Extent &extent) {
   return entry->second;
 }
 
+layout::Split PlanTables::pieces(uint32_t extent) const {
+  return format::toLayout(*plan.extents[extent]->split);
+}
+
 /// The file and line a location leads to, if any.
 static FileLineColLoc fileOf(Location loc) {
   if (auto file = dyn_cast<FileLineColLoc>(loc)) {

@@ -24,6 +24,12 @@ uint32_t ProgramWriter::value(Value v, const Place &place) {
     extents.push_back(tables.extent(extent));
   }
   format::ElementType type = elementTypeOf(v);
+  // What is contiguous where all chunks lie is one of them.
+  bool isChunk = buffer.hasChunks;
+  if (isChunk) {
+    layout::Split first = tables.pieces(extents.front());
+    isChunk = layout::isContiguous(first);
+  }
   std::vector<int64_t> key = {place.buffer, int64_t(type)};
   key.insert(key.end(), extents.begin(), extents.end());
   auto [entry, added] = values.try_emplace(key, program->values.size());
@@ -35,6 +41,7 @@ uint32_t ProgramWriter::value(Value v, const Place &place) {
     table->bytes = buffer.bytes;
     table->type = type;
     table->extents = extents;
+    table->chunks = isChunk;
     program->values.push_back(std::move(table));
   }
   return entry->second;

@@ -144,9 +144,9 @@ void Orderer::tieAll() {
       tieFrame(op);
     } else if (auto message = dyn_cast<pipe::MessageOp>(op)) {
       tie(message.getSource(), message.getTarget());
-    } else if (isa<clv::RenameOp, clv::SliceOp, clv::PadOp, pipe::PendingOp,
-                   pipe::ShareOp, spmd::CollectiveInterface,
-                   spmd::LocalSliceOp>(op)) {
+    } else if (isa<clv::RenameOp, clv::SliceOp, clv::PadOp, pipe::ShareOp,
+                   spmd::CollectiveInterface, spmd::LocalSliceOp>(op) ||
+               pipe::isView(op)) {
       tie(op->getOperand(0), op->getResult(0));
     }
   });

@@ -226,7 +226,17 @@ int Placer::newBuffer(int64_t bytes) {
   return static_cast<int>(result.buffers.size()) - 1;
 }
 
-int Placer::newBuffer(Value value) { return newBuffer(bytesOf(value)); }
+/// Whether a value has all chunks of a stage.
+static bool hasChunks(Value value) {
+  layout::Layout layout = spmd::layoutOf(value.getType());
+  return !layout.dims.empty() && !layout::isContiguous(layout.dims.front());
+}
+
+int Placer::newBuffer(Value value) {
+  int buffer = newBuffer(bytesOf(value));
+  result.buffers[buffer].hasChunks = hasChunks(value);
+  return buffer;
+}
 
 /// Whether an action stands in a list, or in frames there.
 static bool isIn(const Action *action, const Actions &block) {

@@ -57,6 +57,7 @@ struct Buffer {
   int64_t bytes = 0;
   int64_t begin = INT64_MAX, end = -1; ///< positions where it is alive
   int64_t offset = 0;
+  bool hasChunks = false; ///< all of a stage's, one after the other
 
   void cover(int64_t position) {
     begin = std::min(begin, position);

@@ -27,6 +27,7 @@ public:
   explicit PlanTables(format::PlanT &plan) : plan(plan) {}
 
   uint32_t extent(const codegen::Extent &extent);
+  layout::Split pieces(uint32_t extent) const;
   uint32_t site(mlir::Location loc, clv::ScopeAttr scope, llvm::StringRef name,
                 llvm::StringRef reason);
 

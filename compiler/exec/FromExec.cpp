@@ -388,6 +388,7 @@ std::unique_ptr<format::ValueT> PlanReader::readValue(exec::ValueOp op) {
     value->storage = format::Storage::Arena;
     value->offset = *op.getOffset();
   }
+  value->chunks = op.getChunks();
   value->bytes = op.getBytes();
   value->type = elementOf(op.getElement());
   for (Value extent : op.getExtents()) {

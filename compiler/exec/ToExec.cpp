@@ -203,8 +203,9 @@ llvm::Error PlanWriter::writeValue(const format::ValueT &value) {
   values.push_back(w.declare<exec::ValueOp, exec::BufferType>(
       arena ? offset : IntegerAttr(), leaf, input,
       slot ? slots[value.index] : Value(), slot ? offset : IntegerAttr(),
-      w.number(static_cast<int64_t>(value.bytes)), w.element(value.type),
-      dims));
+      value.chunks ? w.b.getUnitAttr() : UnitAttr(),
+      w.number(static_cast<int64_t>(value.bytes)),
+      w.element(value.type), dims));
   return llvm::Error::success();
 }
 

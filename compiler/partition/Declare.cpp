@@ -53,8 +53,11 @@ const Declared *Declarations::of(layout::ValueInfo info, Location loc) {
     if (resolved.error.empty()) {
       assert(resolved.layout.dims.size() == entry->info.dims.size() &&
              !resolved.layout.isPartial() && "a layout of another value");
-      for (const layout::Split &split : resolved.layout.dims) {
-        if (!layout::isContiguous(split)) {
+      for (size_t d = 0; d < resolved.layout.dims.size(); ++d) {
+        // Chunks of layers are the pipeline's affair.
+        bool isStaged =
+            plan.pipeline && plan.pipeline->dim == entry->info.dims[d].name;
+        if (!isStaged && !layout::isContiguous(resolved.layout.dims[d])) {
           resolved.error = "several pieces of a dim on one coordinate cannot "
                            "be built yet";
         }

@@ -45,10 +45,8 @@ void FunctionPartitioner::addRecord(Operation *op, const reshard::Move &step,
       llvm::any_of(spmd::layoutOf(op->getResult(0).getType()).usedAtoms(),
                    [&](layout::AtomId a) { return mesh.isTime(a); });
   if (isTimed || !entry.repeat.empty()) {
-    entry.iterations *= declarations.plan.micro
-                            ? mesh.atoms[declarations.plan.micro->atom].size
-                            : 1;
-    entry.perMicro = mesh.times > 0;
+    entry.iterations *= declarations.plan.micros();
+    entry.perMicro = declarations.plan.micro.has_value();
   }
   // A stack of values, one for each layer, counts its members.
   std::vector<layout::NamedDim> &dims = entry.value.dims;
@@ -71,6 +69,11 @@ void FunctionPartitioner::addRecord(Operation *op, const reshard::Move &step,
   entry.recomputed = need.recomputed;
   if (need.recomputed) {
     repeatedRecords[op] = record.collectives.size();
+  }
+  if (mesh.times > 0) {
+    op->setAttr(kRecordNumber,
+                builder.getI64IntegerAttr(
+                    static_cast<int64_t>(record.collectives.size())));
   }
   record.collectives.push_back(std::move(entry));
 }

@@ -49,6 +49,10 @@
 
 namespace cleave {
 
+/// Of a collective in a mesh with times: the position of its record. Where it
+/// stands in time, and on which stages, is known later.
+inline constexpr llvm::StringLiteral kRecordNumber = "spmd.record";
+
 struct PartitionOptions {
   /// Gives a value its layout; `layout::resolve` unless a test has its own.
   std::function<layout::Resolved(const layout::Plan &,

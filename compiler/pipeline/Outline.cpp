@@ -6,10 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/codegen/Group.h"
+#include "compiler/pipeline/Chunks.h"
 #include "compiler/pipeline/SplitWeights.h"
 #include "compiler/pipeline/Stages.h"
-#include "runtime/format/Plan_generated.h"
 #include "mlir/IR/IRMapping.h"
+#include "runtime/format/Plan_generated.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -53,7 +54,7 @@ private:
   llvm::SetVector<Value> crossing[SectionCount];
   llvm::DenseMap<Value, Value> results; ///< what sections give for them
   SmallVector<Value> ends;              ///< of `kept`
-  llvm::DenseSet<Value> layerSums; ///< of repeats: each stage has its part
+  llvm::DenseSet<Value> layerSums;      ///< of repeats: each stage has its part
   /// What was copied into a section, by original.
   llvm::DenseMap<Value, Value> copies[SectionCount];
   Operation *lastCopy[SectionCount] = {};
@@ -151,7 +152,8 @@ void Outliner::splitTimeSums() {
   while (!sums.empty()) {
     auto sum = cast<spmd::AllReduceOp>(sums.pop_back_val());
     auto add = sum.getX().getDefiningOp<clv::AddOp>();
-    if (!add || !add->hasOneUse() || !classifier.isTimed(add.getLhs().getType()) ||
+    if (!add || !add->hasOneUse() ||
+        !classifier.isTimed(add.getLhs().getType()) ||
         !classifier.isTimed(add.getRhs().getType()) ||
         add.getLhs().getType() != add.getRhs().getType()) {
       continue;
@@ -176,15 +178,16 @@ void Outliner::splitTimeSums() {
 /// A sum inside a repeat, or one that timed work reads, would be needed before
 /// all microbatches are done.
 bool Outliner::checkTimeSums() {
-  auto refuse = [&](Operation *sum) {
-    auto scope = clv::scopeOf(sum);
-    sum->emitError("`")
-        << (scope ? scope.getPath() : StringRef("a value"))
-        << "` needs a sum over the whole batch of what layers compute, and "
-           "microbatches are done one after the other; only sums of inputs "
-           "(a count of targets) are known before";
-    return false;
-  };
+  auto refuse =
+      [&](Operation *sum) {
+        auto scope = clv::scopeOf(sum);
+        sum->emitError("`")
+            << (scope ? scope.getPath() : StringRef("a value"))
+            << "` needs a sum over the whole batch of what layers compute, and "
+               "microbatches are done one after the other; only sums of inputs "
+               "(a count of targets) are known before";
+        return false;
+      };
   llvm::DenseSet<Value> later;
   for (Operation &op : block) {
     bool isSum = classifier.isTimeSum(&op), isLater = isSum;
@@ -338,13 +341,21 @@ void Outliner::createMicro() {
                       given.plan->pipeline->atoms.end());
   }
   int64_t time = given.plan->micro->atom;
+  SmallVector<int64_t> chunkAtoms;
+  bool folded = given.plan->pipeline && given.plan->pipeline->folded;
+  if (given.plan->pipeline && given.plan->pipeline->chunks > 1) {
+    chunkAtoms.push_back(given.plan->pipeline->chunkAtom);
+  }
+  format::Placement placement = chunkAtoms.empty() ? format::Placement::Plain
+                                : folded           ? format::Placement::Folded
+                                                   : format::Placement::Dealt;
   SmallVector<Attribute> streams;
   for (const std::vector<int32_t> &stream : given.streams) {
     streams.push_back(builder.getDenseI32ArrayAttr(stream));
   }
-  micro = builder.create<pipe::MicroOp>(loc, types, zeros, stageAtoms, time,
-                                        ArrayRef<int64_t>(), 0,
-                                        builder.getArrayAttr(streams));
+  micro = builder.create<pipe::MicroOp>(
+      loc, types, zeros, stageAtoms, time, chunkAtoms,
+      static_cast<int64_t>(placement), builder.getArrayAttr(streams));
   Block *body = new Block;
   micro.getBody().push_back(body);
   for (Type type : types) {
@@ -617,6 +628,9 @@ pipe::MicroOp Outliner::run() {
   moveAfter();
   if (splitsWeights()) {
     splitWeightGradients(micro, mesh);
+  }
+  if (given.plan->pipeline && given.plan->pipeline->chunks > 1) {
+    viewChunks(micro, *given.plan->pipeline, mesh);
   }
   return micro;
 }

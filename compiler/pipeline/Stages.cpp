@@ -50,12 +50,18 @@ SmallVector<int64_t> StagePlacer::residenceOf(Stages some) const {
 }
 
 Stages StagePlacer::stagesOf(pipe::SectionOp section) const {
+  const layout::PipelineStatement &pipeline = *classifier.plan.pipeline;
   int64_t begin = section.getBegin(), end = section.getEnd();
-  Stages some = noStages;
-  some |= begin == 0 ? firstStage : noStages;
-  some |= end == stages ? lastStage : noStages;
-  some |= begin == 0 && end == stages ? innerStages : noStages;
-  return normal(some);
+  if (end - begin > 1) {
+    return allStages;
+  }
+  int64_t round = begin / stages, stage = begin % stages;
+  if (pipeline.folded && round % 2 == 1) {
+    stage = stages - 1 - stage;
+  }
+  return normal(stage == 0            ? firstStage
+                : stage == stages - 1 ? lastStage
+                                      : innerStages);
 }
 
 StringRef StagePlacer::leafPath(unsigned argument) const {
@@ -73,8 +79,7 @@ bool StagePlacer::crossesStages(Operation *op) const {
   if (isa<pipe::ShareOp>(op)) {
     return true;
   }
-  return collective &&
-         llvm::any_of(collective.getGroup(), [&](int64_t other) {
+  return collective && llvm::any_of(collective.getGroup(), [&](int64_t other) {
            return llvm::is_contained(classifier.plan.pipeline->atoms,
                                      static_cast<layout::AtomId>(other));
          });
@@ -98,8 +103,8 @@ Stages StagePlacer::readAt(Value value, bool scalarsToo) const {
       some |= allStages; // a carried value
       continue;
     }
-    bool isScalar = top->getNumResults() == 1 &&
-                    clv::dimsOf(top->getResult(0)).empty();
+    bool isScalar =
+        top->getNumResults() == 1 && clv::dimsOf(top->getResult(0)).empty();
     if (!scalarsToo && isScalar && !crossesStages(top)) {
       continue;
     }
@@ -120,8 +125,7 @@ void StagePlacer::collectResidence(llvm::StringMap<Stages> &residence) {
       if (auto section = user->getParentOfType<pipe::SectionOp>()) {
         some |= stagesOf(section);
       } else if (!isAfter(user)) {
-        some |= places.lookup(
-            micro->getBlock()->findAncestorOpInBlock(*user));
+        some |= places.lookup(micro->getBlock()->findAncestorOpInBlock(*user));
       }
     }
     layout::Layout layout = spmd::layoutOf(argument.getType());
@@ -197,12 +201,12 @@ void StagePlacer::placeAfter(const llvm::StringMap<Stages> &residence) {
   // Where tensors are wanted, from the leaves that they end in.
   llvm::DenseMap<Value, Stages> wanted;
   for (auto [i, value] : llvm::enumerate(end->getOperands())) {
-    auto path = classifier.function.getResultAttrOfType<StringAttr>(
-        i, "clv.path");
-    auto kind = classifier.function.getResultAttrOfType<StringAttr>(
-        i, "clv.result");
-    bool isLeaf = kind && (kind.getValue() == "param" ||
-                           kind.getValue() == "optimizer");
+    auto path =
+        classifier.function.getResultAttrOfType<StringAttr>(i, "clv.path");
+    auto kind =
+        classifier.function.getResultAttrOfType<StringAttr>(i, "clv.result");
+    bool isLeaf =
+        kind && (kind.getValue() == "param" || kind.getValue() == "optimizer");
     if (isLeaf && path) {
       Stages some = normal(residence.lookup(path.getValue()));
       wanted[value] |= some ? some : Stages(allStages);
@@ -213,8 +217,8 @@ void StagePlacer::placeAfter(const llvm::StringMap<Stages> &residence) {
     for (Value result : op->getResults()) {
       some |= wanted.lookup(result) | readAt(result, /*scalarsToo=*/false);
     }
-    bool isScalar = op->getNumResults() == 1 &&
-                    clv::dimsOf(op->getResult(0)).empty();
+    bool isScalar =
+        op->getNumResults() == 1 && clv::dimsOf(op->getResult(0)).empty();
     places[op] = crossesStages(op) ? Stages(allStages)
                  : isScalar        ? Stages(noStages)
                                    : normal(some);
@@ -270,8 +274,8 @@ void StagePlacer::wrap() {
   Stages open = allStages;
   for (Operation &op : block.without_terminator()) {
     bool isCheap = codegen::isCheap(&op);
-    Stages some = &op == micro || isCheap ? Stages(allStages)
-                                          : places.lookup(&op);
+    Stages some =
+        &op == micro || isCheap ? Stages(allStages) : places.lookup(&op);
     if (isCheap) {
       continue; // copied where it is read
     }
@@ -300,9 +304,9 @@ void StagePlacer::wrap() {
     }
     SmallVector<Value> values(given.begin(), given.end());
     builder.setInsertionPoint(members.back());
-    auto only = builder.create<pipe::OnlyOp>(
-        members.front()->getLoc(), TypeRange(ValueRange(values)),
-        residenceOf(some));
+    auto only = builder.create<pipe::OnlyOp>(members.front()->getLoc(),
+                                             TypeRange(ValueRange(values)),
+                                             residenceOf(some));
     Block *body = new Block;
     only.getBody().push_back(body);
     for (Operation *op : members) {
@@ -327,7 +331,8 @@ void StagePlacer::noteResults(const llvm::StringMap<Stages> &residence) {
   for (BlockArgument argument : function.getArguments()) {
     Stages some = residenceOf(argument, residence);
     if (some != allStages) {
-      function.setArgAttr(argument.getArgNumber(), pipe::PipeDialect::kResidence,
+      function.setArgAttr(argument.getArgNumber(),
+                          pipe::PipeDialect::kResidence,
                           builder.getDenseI64ArrayAttr(residenceOf(some)));
     }
   }

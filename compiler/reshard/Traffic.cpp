@@ -95,8 +95,8 @@ piecePairs(int64_t size, const Split &from, const Split &to, const Mesh &mesh) {
   Coordinates coordinates(mesh, finer.atoms);
   for (int64_t i = 0, n = coordinates.count(); i < n; ++i) {
     int64_t device = coordinates.device(i);
-    pairs.insert({pieceOf(size, from, mesh, device).size(),
-                  pieceOf(size, to, mesh, device).size()});
+    pairs.insert(
+        {heldBy(size, from, mesh, device), heldBy(size, to, mesh, device)});
   }
   return pairs;
 }

@@ -230,15 +230,17 @@ def Exec_ValueOp : Exec_Declaration<"value", Exec_Buffer, [
     `exec.value arena 128 bytes 64 : f32[%batch, %out]` begins 128 bytes into
     the arena, `exec.value slots %slots at 128 …` 128 bytes into the slot of the
     running microbatch. `bytes` is the room that it has on every device. Of
-    several values in one place each is a view of its own.
+    several values in one place each is a view of its own; with `chunks` it is
+    that of the running chunk, where those of all stand one after the other.
   }];
   let arguments = (ins OptionalAttr<I64Attr>:$offset, Optional<Exec_Leaf>:$leaf,
                        Optional<Exec_Input>:$input, Optional<Exec_Slots>:$slots,
-                       OptionalAttr<I64Attr>:$place, I64Attr:$bytes,
-                       TypeAttr:$element, Variadic<Exec_Extent>:$extents);
+                       OptionalAttr<I64Attr>:$place, UnitAttr:$chunks,
+                       I64Attr:$bytes, TypeAttr:$element,
+                       Variadic<Exec_Extent>:$extents);
   let assemblyFormat = [{
     (`arena` $offset^)? (`leaf` $leaf^)? (`input` $input^)?
-    (`slots` $slots^ `at` $place)? `bytes` $bytes
+    (`slots` $slots^ `at` $place)? (`chunks` $chunks^)? `bytes` $bytes
     `:` $element `` `[` $extents `]` attr-dict
   }];
 }

@@ -23,6 +23,11 @@ inline bool isFrame(mlir::Operation *op) {
   return mlir::isa<SectionOp, OnlyOp>(op);
 }
 
+/// Whether an operation is another type for the memory of its operand.
+inline bool isView(mlir::Operation *op) {
+  return mlir::isa<PendingOp, ChunkOp, MergeOp>(op);
+}
+
 } // namespace cleave::pipe
 
 #endif // CLEAVE_DIALECTS_PIPE_PIPE_H

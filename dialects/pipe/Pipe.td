@@ -108,14 +108,32 @@ def Pipe_ShareOp : Pipe_Op<"share"> {
   let hasVerifier = 1;
 }
 
-def Pipe_PendingOp : Pipe_Op<"pending", [Pure]> {
+/// The same memory with another type.
+class Pipe_View<string mnemonic> : Pipe_Op<mnemonic, [Pure]> {
+  let arguments = (ins Clv_Tensor:$x);
+  let results = (outs Clv_Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+}
+
+def Pipe_PendingOp : Pipe_View<"pending"> {
   let summary = "each stage's part of a sum over stages";
   let description = [{
     The same memory, with a type that is pending over the stages' atoms.
   }];
-  let arguments = (ins Clv_Tensor:$x);
-  let results = (outs Clv_Tensor:$result);
-  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+}
+
+def Pipe_ChunkOp : Pipe_View<"chunk"> {
+  let summary = "of all layers of a stage, those of the running chunk";
+  let description = [{
+    The same memory: chunks stand one after the other. `x` is cut over the
+    stages, each of which holds several pieces; the result over the time of
+    chunks too.
+  }];
+}
+
+def Pipe_MergeOp : Pipe_View<"merge"> {
+  let summary = "all layers of a stage, those of the running chunk written";
+  let description = [{ The inverse of `pipe.chunk`, in the same memory. }];
 }
 
 def Pipe_MessageOp : Pipe_Op<"message", [HasParent<"MicroOp">]> {

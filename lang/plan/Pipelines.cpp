@@ -318,8 +318,7 @@ std::optional<int64_t> Splicer::chunksOf(const PipelineStmt &stmt,
 }
 
 // What is read and not built. One place, so that it is easily lifted.
-bool Splicer::refusePipeline(const PipelineStmt &stmt,
-                             const ScheduleDecl &schedule, int64_t chunks) {
+bool Splicer::refusePipeline(const PipelineStmt &stmt) {
   auto refuse = [&](SourceRange range, const std::string &what,
                     const std::string &help) {
     diags.error(Diag::LaterPipeline, range, what + " not built yet").help(help);
@@ -328,19 +327,6 @@ bool Splicer::refusePipeline(const PipelineStmt &stmt,
   if (stmt.byCost) {
     return refuse(stmt.keyword, "cuts `by cost` are",
                   "say `counting …`, or the pieces: `as [2 layer], …`");
-  }
-  if (schedule.deal != ScheduleDecl::Plain) {
-    return refuse(
-        stmt.schedule->range,
-        std::string("`") +
-            (schedule.deal == ScheduleDecl::Folded ? "folded" : "dealt") +
-            "` schedules are",
-        "choose a schedule of one chunk: `one_f_one_b`");
-  }
-  if (chunks > 1) {
-    return refuse(stmt.chunks ? stmt.chunks->range : stmt.schedule->range,
-                  "several chunks for each stage are",
-                  "leave `chunks` out, with a schedule that has none");
   }
   return false;
 }
@@ -361,7 +347,7 @@ void Splicer::visitPipeline(const PipelineStmt &stmt,
     return;
   }
   std::optional<int64_t> chunks = chunksOf(stmt, *schedule, *scope);
-  if (!chunks || refusePipeline(stmt, *schedule, *chunks)) {
+  if (!chunks || refusePipeline(stmt)) {
     return;
   }
   StageCuts cuts(facts, *dim, axis->size() * *chunks, diags);
@@ -385,6 +371,24 @@ void Splicer::visitPipeline(const PipelineStmt &stmt,
   pipeline->schedule = {stmt.schedule.get(), schedule, scope};
 }
 
+// Which stage holds each piece: rounds over the stages, every other one
+// backwards where the schedule is folded.
+static void placeChunks(layout::Alternative &alternative, int64_t size,
+                        int64_t stages, int64_t chunks, bool folded) {
+  int64_t count = stages * chunks;
+  if (alternative.cuts.empty()) {
+    for (int64_t i = 0; i <= count; ++i) {
+      alternative.cuts.push_back(
+          i < count ? layout::splitRule(size, count, i).begin : size);
+    }
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t round = i / stages, stage = i % stages;
+    bool backwards = folded && round % 2 == 1;
+    alternative.places.push_back(backwards ? stages - 1 - stage : stage);
+  }
+}
+
 // Cuts the dim of the repeat over the stages. An axis of size 1 has no atoms:
 // one stage is no pipeline.
 void Splicer::addPipeline(layout::Plan &plan) const {
@@ -403,8 +407,18 @@ void Splicer::addPipeline(layout::Plan &plan) const {
     alternative.atoms.insert(alternative.atoms.end(), atoms.begin(),
                              atoms.end());
   }
+  bool folded = pipeline->schedule->decl->deal == ScheduleDecl::Folded;
+  if (pipeline->chunks > 1) {
+    for (const layout::DimInfo &dim : plan.dims) {
+      if (dim.name == pipeline->dim) {
+        placeChunks(alternative, dim.size, pipeline->axis.size(),
+                    pipeline->chunks, folded);
+      }
+    }
+  }
   plan.pipeline.emplace();
   plan.pipeline->dim = pipeline->dim;
+  plan.pipeline->folded = folded;
   plan.pipeline->atoms = alternative.atoms;
   plan.pipeline->chunks = pipeline->chunks;
   plan.pipeline->schedule = pipeline->schedule->decl->name.text;

@@ -576,7 +576,7 @@ Elaborated Splicer::finish(const std::string &name) const {
   for (const OpenExpectation &open : expectations) {
     result.expectations.push_back(open.expectation);
     for (size_t i = 0; i < open.expectation.perMicro; ++i) {
-      result.expectations.back().divisor *= plan.mesh.instants();
+      result.expectations.back().divisor *= plan.micros();
     }
     if (open.axis) {
       for (const AxisFactor &factor : open.axis->factors) {

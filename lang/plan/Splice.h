@@ -94,8 +94,7 @@ private:
   std::optional<int64_t> chunksOf(const ast::PipelineStmt &stmt,
                                   const ast::ScheduleDecl &schedule,
                                   const Scope &scope);
-  bool refusePipeline(const ast::PipelineStmt &stmt,
-                      const ast::ScheduleDecl &schedule, int64_t chunks);
+  bool refusePipeline(const ast::PipelineStmt &stmt);
   void visitPipeline(const ast::PipelineStmt &stmt,
                      const std::shared_ptr<Scope> &scope, const Stack &around);
   void addPipeline(layout::Plan &plan) const;

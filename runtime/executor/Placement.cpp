@@ -30,10 +30,40 @@ Result<Placement> Placement::create(const format::PlanT &plan) {
     }
     std::vector<layout::Piece> &row = result.pieces.emplace_back();
     for (int64_t point = 0; point < points; ++point) {
-      row.push_back(layout::pieceOf(extent->size, split, mesh, point));
+      // Of several pieces, which stand one after the other, only the sizes
+      // matter here.
+      row.push_back(layout::isContiguous(split)
+                        ? layout::pieceOf(extent->size, split, mesh, point)
+                        : layout::Piece{0, layout::heldBy(extent->size, split,
+                                                          mesh, point)});
     }
   }
   return result;
+}
+
+std::vector<Placement::Part> Placement::partsOf(const format::PlanT &plan,
+                                                const format::ValueT &value,
+                                                int64_t device) const {
+  std::vector<Part> parts = {{boxOf(value, device, 0), 0}};
+  if (value.extents.empty()) {
+    return parts;
+  }
+  const format::ExtentT &first = *plan.extents[value.extents.front()];
+  layout::Split split = format::toLayout(*first.split);
+  if (layout::isContiguous(split)) {
+    return parts;
+  }
+  transport::Box whole = parts.front().box;
+  parts.clear();
+  size_t offset = 0;
+  for (const layout::Piece &piece :
+       layout::piecesOf(first.size, split, mesh, device)) {
+    Part part{whole, offset};
+    part.box.dims.front() = piece;
+    offset += part.box.elements() * format::elementSize(value.type);
+    parts.push_back(std::move(part));
+  }
+  return parts;
 }
 
 bool Placement::isTimed(const format::ValueT &value) const {

@@ -44,6 +44,16 @@ public:
   transport::Box boxOf(const format::ValueT &value, int64_t device,
                        int64_t instant, size_t dropped = 0) const;
 
+  /// A box of a value, and where in its memory it begins.
+  struct Part {
+    transport::Box box;
+    size_t offset = 0;
+  };
+  /// What `device` holds of a value whose first dim may lie in several pieces,
+  /// in global indices.
+  std::vector<Part> partsOf(const format::PlanT &plan,
+                            const format::ValueT &value, int64_t device) const;
+
   /// The instant of a microbatch in a chunk.
   int64_t instantOf(const format::PipelineT &pipeline, int64_t micro,
                     int64_t chunk) const;

@@ -82,6 +82,7 @@ struct Session::Implementation {
                   size_t &inputBytes);
   size_t inputBytes(const format::ValueT &value, int64_t device) const;
   Status checkLeaf(const format::ValueT &value, int64_t device) const;
+  void placeChunks(Seat &seat, int64_t device, size_t index, size_t number);
   int find(const std::string &program) const;
   Result<int> findOutput(const std::string &program, OutputKind kind,
                          const std::string &name) const;
@@ -93,21 +94,7 @@ struct Session::Implementation {
   Status runSeat(int64_t device, size_t program);
 };
 
-/// The executor takes a leaf's pieces from the extents: both must agree.
-Status Session::Implementation::checkLeaf(const format::ValueT &value,
-                                          int64_t device) const {
-  transport::Box used = placement->boxOf(value, device, 0);
-  const transport::Box &held = state->box(device, value.index);
-  if (used != held && !(used.empty() && held.empty())) {
-    return Status::error("a program uses another piece of `" +
-                         state::nameOf(state->leaf(value.index)) +
-                         "` than the plan places on device " +
-                         std::to_string(device));
-  }
-  return Status();
-}
-
-/// The different pieces of an input over all instants, by their first instant.
+/// The different pieces of a value over all instants, by their first instant.
 static std::vector<int64_t> instantsOf(const Placement &placement,
                                        const format::ValueT &value,
                                        int64_t device) {
@@ -126,6 +113,39 @@ static std::vector<int64_t> instantsOf(const Placement &placement,
     instants.push_back(seen.try_emplace(key, instant).first->second);
   }
   return instants;
+}
+
+/// The executor takes a leaf's pieces from the extents: both must agree.
+Status Session::Implementation::checkLeaf(const format::ValueT &value,
+                                          int64_t device) const {
+  std::vector<transport::Box> used, held;
+  if (value.chunks) {
+    for (int64_t instant : instantsOf(*placement, value, device)) {
+      transport::Box box = placement->boxOf(value, device, instant);
+      if (!box.empty() &&
+          std::find(used.begin(), used.end(), box) == used.end()) {
+        used.push_back(std::move(box));
+      }
+    }
+  } else {
+    for (Placement::Part &part : placement->partsOf(plan(), value, device)) {
+      if (!part.box.empty()) {
+        used.push_back(std::move(part.box));
+      }
+    }
+  }
+  for (const state::State::Part &part : state->parts(device, value.index)) {
+    if (!part.box.empty()) {
+      held.push_back(part.box);
+    }
+  }
+  if (used != held) {
+    return Status::error("a program uses another piece of `" +
+                         state::nameOf(state->leaf(value.index)) +
+                         "` than the plan places on device " +
+                         std::to_string(device));
+  }
+  return Status();
 }
 
 size_t Session::Implementation::inputBytes(const format::ValueT &value,
@@ -174,6 +194,25 @@ void Session::Implementation::placeInput(Seat &seat, int64_t device,
   }
 }
 
+/// Of a value that stands for the running chunk: how far on it is.
+void Session::Implementation::placeChunks(Seat &seat, int64_t device,
+                                          size_t index, size_t number) {
+  const format::ValueT &value = *plan().programs[index]->values[number];
+  std::vector<int64_t> instants = instantsOf(*placement, value, device);
+  std::vector<size_t> shifts;
+  size_t next = 0;
+  for (size_t i = 0; i < instants.size(); ++i) {
+    if (instants[i] < static_cast<int64_t>(i)) {
+      shifts.push_back(shifts[instants[i]]);
+      continue;
+    }
+    shifts.push_back(next);
+    next += placement->boxOf(value, device, instants[i]).elements() *
+            format::elementSize(value.type);
+  }
+  seat.shifts[index][number] = std::move(shifts);
+}
+
 Status Session::Implementation::placeValues(Seat &seat, int64_t device,
                                             size_t index, size_t &inputBytes) {
   const format::ProgramT &program = *plan().programs[index];
@@ -181,6 +220,9 @@ Status Session::Implementation::placeValues(Seat &seat, int64_t device,
   seat.shifts[index].resize(program.values.size());
   for (size_t i = 0; i < program.values.size(); ++i) {
     const format::ValueT &value = *program.values[i];
+    if (value.chunks) {
+      placeChunks(seat, device, index, i);
+    }
     switch (value.storage) {
     case Storage::Arena:
       values.push_back(seat.arena.data() + value.offset);
@@ -509,17 +551,20 @@ transport::Pieces
 Session::Implementation::piecesOf(size_t program,
                                   const format::OutputT &output) const {
   const format::ValueT &value = *plan().programs[program]->values[output.value];
-  transport::Pieces pieces{value.type, output.sizes, {}, {}};
+  transport::Pieces pieces{value.type, output.sizes, {}, {}, {}};
   // A leading dim of one, empty where it does not reside: so may be a scalar.
   pieces.sizes.insert(pieces.sizes.begin(), 1);
   std::vector<layout::Residence> parts = format::toLayout(output.residence);
   for (size_t i = 0; i < seats.size(); ++i) {
     int64_t device = static_cast<int64_t>(i);
-    transport::Box box = placement->boxOf(value, device, 0);
     bool resides = format::resides(parts, placement->mesh.coordinateOf(device));
-    box.dims.insert(box.dims.begin(), {0, resides});
-    pieces.boxes.push_back(std::move(box));
-    pieces.memory.push_back(seats[i].values[program][output.value]);
+    for (Placement::Part &part : placement->partsOf(plan(), value, device)) {
+      part.box.dims.insert(part.box.dims.begin(), {0, resides});
+      pieces.boxes.push_back(std::move(part.box));
+      pieces.memory.push_back(seats[i].values[program][output.value] +
+                              part.offset);
+      pieces.devices.push_back(device);
+    }
   }
   return pieces;
 }

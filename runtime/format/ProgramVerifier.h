@@ -67,6 +67,8 @@ struct Verifier {
   Status verifyInput(const InputT &input);
   Status verifyValue(const ValueT &value);
   Status verifyRoom(const ValueT &value, uint64_t needed);
+  Status verifyChunks(const ValueT &value);
+  int64_t allChunks(uint32_t extent) const;
   Status verifyOutput(const OutputT &output);
   Status verifyBody(const Body &body);
   Status verifyInside(const Body &body, const char *what);

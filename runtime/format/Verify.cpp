@@ -52,7 +52,8 @@ Status verifySplit(const SplitT &split, int64_t size,
   if (split.unit < 1 || split.unit > largestTensor) {
     return Status::error("a split in units of " + std::to_string(split.unit));
   }
-  int64_t pieces = count;
+  int64_t pieces =
+      split.places.empty() ? count : static_cast<int64_t>(split.places.size());
   if (!split.cuts.empty()) {
     if (split.cuts.size() < 2 || split.cuts.front() != 0 ||
         split.cuts.back() != size ||
@@ -68,14 +69,9 @@ Status verifySplit(const SplitT &split, int64_t size,
     if (static_cast<int64_t>(split.places.size()) != pieces) {
       return Status::error("another number of places than of pieces");
     }
-    std::set<int64_t> seen;
     for (int64_t place : split.places) {
       if (place < 0 || place >= count) {
         return Status::error("a place that the mesh lacks");
-      }
-      if (!seen.insert(place).second) {
-        return Status::error(
-            "several pieces on one device, which this version does not run");
       }
     }
   }
@@ -88,12 +84,14 @@ static std::vector<int64_t> piecesOf(int64_t size, const layout::Split &split,
   std::vector<int64_t> sizes(mesh.sizeOf(split.atoms), 0);
   int64_t count = static_cast<int64_t>(sizes.size());
   int64_t pieces =
-      split.cuts.empty() ? count : static_cast<int64_t>(split.cuts.size()) - 1;
+      !split.cuts.empty()    ? static_cast<int64_t>(split.cuts.size()) - 1
+      : split.places.empty() ? count
+                             : static_cast<int64_t>(split.places.size());
   for (int64_t i = 0; i < pieces; ++i) {
     int64_t at = split.places.empty() ? i : split.places[i];
-    sizes[at] = split.cuts.empty()
-                    ? layout::splitRule(size, count, i, split.unit).size()
-                    : split.cuts[i + 1] - split.cuts[i];
+    sizes[at] += split.cuts.empty()
+                     ? layout::splitRule(size, pieces, i, split.unit).size()
+                     : split.cuts[i + 1] - split.cuts[i];
   }
   return sizes;
 }

@@ -52,6 +52,47 @@ Status Verifier::verifyRoom(const ValueT &value, uint64_t needed) {
   return Status();
 }
 
+/// Of a value that stands for the running chunk of what a stage holds.
+Status Verifier::verifyChunks(const ValueT &value) {
+  if (value.storage != Storage::Arena && value.storage != Storage::Leaf) {
+    return Status::error("chunks of what is neither in the arena nor a leaf");
+  }
+  if (!pipeline || value.extents.empty() || pipeline->chunk.empty()) {
+    return Status::error("chunks without a pipeline that has them");
+  }
+  for (size_t i = 0; i < value.extents.size(); ++i) {
+    for (uint32_t atom : splits[value.extents[i]].atoms) {
+      bool isChunk =
+          i == 0 && std::find(pipeline->chunk.begin(), pipeline->chunk.end(),
+                              atom) != pipeline->chunk.end();
+      if (mesh.isTime(atom) && mesh.atoms[atom].size > 1 && !isChunk) {
+        return Status::error("chunks of what is cut over another time");
+      }
+    }
+  }
+  return Status();
+}
+
+/// The most that a device holds of an extent in all chunks.
+int64_t Verifier::allChunks(uint32_t extent) const {
+  std::vector<uint32_t> others;
+  for (uint32_t atom : splits[extent].atoms) {
+    if (!mesh.isTime(atom)) {
+      others.push_back(atom);
+    }
+  }
+  std::vector<uint32_t> chunk = pipeline->chunk;
+  int64_t most = 0, size = plan.extents[extent]->size;
+  for (int64_t device : mesh.groupOf(0, others)) {
+    int64_t held = 0;
+    for (int64_t point : mesh.groupOf(device, chunk)) {
+      held += layout::heldBy(size, splits[extent], mesh, point);
+    }
+    most = std::max(most, held);
+  }
+  return most;
+}
+
 Status Verifier::verifyValue(const ValueT &value) {
   if (value.storage > Storage::Slot || value.type > ElementType::Bool) {
     return Status::error("an unknown storage or type");
@@ -69,6 +110,16 @@ Status Verifier::verifyValue(const ValueT &value) {
   Result<int64_t> elements = elementsOf(pieces, 0);
   if (!elements) {
     return elements.status();
+  }
+  if (value.chunks) {
+    CLEAVE_TRY(verifyChunks(value));
+    // Those of all chunks together.
+    uint32_t first = value.extents.front();
+    pieces.front() = allChunks(first);
+    elements = elementsOf(pieces, 0);
+    if (!elements) {
+      return elements.status();
+    }
   }
   bool empty = std::find(pieces.begin(), pieces.end(), 0) != pieces.end();
   uint64_t needed = empty ? 0 : uint64_t(*elements * elementSize(value.type));

@@ -34,26 +34,51 @@ int64_t bytesOf(const format::LeafT &leaf) {
   return elementsOf(leaf) * format::elementSize(leaf.type);
 }
 
-/// What `device` holds of a leaf of `sizes`; nothing where it does not reside.
-static Box boxOf(const std::vector<int64_t> &sizes,
-                 const layout::Layout &layout, const layout::Mesh &mesh,
-                 int64_t device) {
+/// What `device` holds of a leaf; several parts where its first dim lies in
+/// several pieces, none where it does not reside.
+static std::vector<State::Part> partsOf(const format::LeafT &leaf,
+                                        const layout::Layout &layout,
+                                        const layout::Mesh &mesh,
+                                        int64_t device) {
   Box box;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    box.dims.push_back(layout::pieceOf(sizes[i], layout.dims[i], mesh, device));
+  for (size_t i = 0; i < leaf.sizes.size(); ++i) {
+    const layout::Split &split = layout.dims[i];
+    box.dims.push_back(layout::isContiguous(split)
+                           ? layout::pieceOf(leaf.sizes[i], split, mesh, device)
+                           : layout::Piece{});
   }
-  return box;
+  if (box.dims.empty() || layout::isContiguous(layout.dims.front())) {
+    return {{std::move(box), 0}};
+  }
+  std::vector<State::Part> parts;
+  size_t offset = 0;
+  for (const layout::Piece &piece : layout::piecesOf(
+           leaf.sizes.front(), layout.dims.front(), mesh, device)) {
+    State::Part part{box, offset};
+    part.box.dims.front() = piece;
+    offset += part.box.elements() * format::elementSize(leaf.type);
+    parts.push_back(std::move(part));
+  }
+  if (parts.empty()) {
+    parts.push_back({std::move(box), 0});
+  }
+  return parts;
 }
 
-/// Whether a device holds several pieces, one for each instant.
-static bool isTimed(const layout::Layout &layout, const layout::Mesh &mesh) {
-  return std::any_of(
-      layout.dims.begin(), layout.dims.end(), [&](const auto &split) {
-        return std::any_of(
-            split.atoms.begin(), split.atoms.end(), [&](layout::AtomId atom) {
-              return mesh.isTime(atom) && mesh.atoms[atom].size > 1;
-            });
-      });
+/// Whether a layout is one that `partsOf` knows: not cut over times, and in
+/// several pieces at most along the first dim.
+static bool isKnown(const layout::Layout &layout, const layout::Mesh &mesh) {
+  for (size_t i = 0; i < layout.dims.size(); ++i) {
+    const layout::Split &split = layout.dims[i];
+    bool timed = std::any_of(
+        split.atoms.begin(), split.atoms.end(), [&](layout::AtomId atom) {
+          return mesh.isTime(atom) && mesh.atoms[atom].size > 1;
+        });
+    if (timed || (i > 0 && !layout::isContiguous(split))) {
+      return false;
+    }
+  }
+  return true;
 }
 
 Result<State> State::create(const format::PlanSetT &set, size_t plan,
@@ -67,25 +92,27 @@ Result<State> State::create(const format::PlanSetT &set, size_t plan,
   for (size_t i = 0; i < set.leaves.size(); ++i) {
     const format::LeafT &leaf = *set.leaves[i];
     layout::Layout layout = format::toLayout(*chosen.layouts[i]);
-    if (isTimed(layout, mesh)) {
+    if (!isKnown(layout, mesh)) {
       return Status::error("`" + nameOf(leaf) +
-                           "` has several pieces on a device, one for each "
-                           "chunk, which this version does not run");
+                           "` is cut in a way that this version does not run");
     }
-    std::vector<Box> &boxes = state.boxes.emplace_back();
+    std::vector<std::vector<Part>> &held = state.held.emplace_back();
     std::vector<size_t> &offsets = state.offsets.emplace_back();
     std::vector<bool> &residents = state.residents.emplace_back();
     for (size_t device = 0; device < devices.size(); ++device) {
       bool resides =
           format::resides(layout.residence, mesh.coordinateOf(device));
-      Box box = boxOf(leaf.sizes, layout, mesh, device);
-      size_t size =
-          resides ? box.elements() * format::elementSize(leaf.type) : 0;
-      if (!resides && !box.dims.empty()) {
-        box.dims.front() = {0, 0};
+      std::vector<Part> parts = partsOf(leaf, layout, mesh, device);
+      size_t size = 0;
+      for (Part &part : parts) {
+        if (!resides && !part.box.dims.empty()) {
+          part.box.dims.front() = {0, 0};
+        }
+        size +=
+            resides ? part.box.elements() * format::elementSize(leaf.type) : 0;
       }
       residents.push_back(resides);
-      boxes.push_back(std::move(box));
+      held.push_back(std::move(parts));
       offsets.push_back(bytes[device]);
       bytes[device] += (size + 63) / 64 * 64;
     }
@@ -117,19 +144,18 @@ void *State::pointer(int64_t device, size_t leaf) const {
   return memories[device].data() + offsets[leaf][device];
 }
 
-const Box &State::box(int64_t device, size_t leaf) const {
-  return boxes[leaf][device];
-}
-
 transport::Pieces State::pieces(size_t index) const {
-  transport::Pieces pieces{
-      leaf(index).type, leaf(index).sizes, boxes[index], {}};
+  transport::Pieces pieces{leaf(index).type, leaf(index).sizes, {}, {}, {}};
   // A leading dim of one, empty where it does not live: so may be a scalar.
   pieces.sizes.insert(pieces.sizes.begin(), 1);
   for (size_t device = 0; device < memories.size(); ++device) {
-    auto &dims = pieces.boxes[device].dims;
-    dims.insert(dims.begin(), {0, holds(device, index)});
-    pieces.memory.push_back(pointer(device, index));
+    for (const Part &part : held[index][device]) {
+      Box &box = pieces.boxes.emplace_back(part.box);
+      box.dims.insert(box.dims.begin(), {0, holds(device, index)});
+      pieces.memory.push_back(static_cast<char *>(pointer(device, index)) +
+                              part.offset);
+      pieces.devices.push_back(static_cast<int64_t>(device));
+    }
   }
   return pieces;
 }
@@ -202,7 +228,8 @@ void State::initialise(uint64_t newSeed) {
   // Replicas are drawn once and copied.
   struct Work {
     size_t leaf;
-    std::vector<int64_t> devices;
+    const Box *box;
+    std::vector<char *> copies;
   };
   std::vector<Work> work;
   for (size_t i = 0; i < leaves(); ++i) {
@@ -211,14 +238,16 @@ void State::initialise(uint64_t newSeed) {
       if (!holds(device, i)) {
         continue;
       }
-      auto same = std::find_if(
-          work.begin() + begin, work.end(), [&](const Work &other) {
-            return boxes[i][other.devices.front()] == boxes[i][device];
-          });
-      if (same == work.end()) {
-        work.push_back({i, {static_cast<int64_t>(device)}});
-      } else {
-        same->devices.push_back(device);
+      for (const Part &part : held[i][device]) {
+        char *memory = static_cast<char *>(pointer(device, i)) + part.offset;
+        auto same = std::find_if(
+            work.begin() + begin, work.end(),
+            [&](const Work &other) { return *other.box == part.box; });
+        if (same == work.end()) {
+          work.push_back({i, &part.box, {memory}});
+        } else {
+          same->copies.push_back(memory);
+        }
       }
     }
   }
@@ -226,12 +255,12 @@ void State::initialise(uint64_t newSeed) {
   auto draw = [&] {
     for (size_t at; (at = next.fetch_add(1)) < work.size();) {
       const Work &item = work[at];
-      const Box &box = boxes[item.leaf][item.devices.front()];
-      void *first = pointer(item.devices.front(), item.leaf);
-      initialPiece(leaf(item.leaf), seed, box, first);
-      size_t bytes = box.elements() * format::elementSize(leaf(item.leaf).type);
-      for (size_t i = 1; i < item.devices.size(); ++i) {
-        std::memcpy(pointer(item.devices[i], item.leaf), first, bytes);
+      char *first = item.copies.front();
+      initialPiece(leaf(item.leaf), seed, *item.box, first);
+      size_t bytes =
+          item.box->elements() * format::elementSize(leaf(item.leaf).type);
+      for (size_t i = 1; i < item.copies.size(); ++i) {
+        std::memcpy(item.copies[i], first, bytes);
       }
     }
   };

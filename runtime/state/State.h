@@ -46,14 +46,25 @@ public:
   /// plan. Sets the seed; step and cursor become 0.
   void initialise(uint64_t seed);
 
-  size_t leaves() const { return boxes.size(); }
+  size_t leaves() const { return held.size(); }
   const format::LeafT &leaf(size_t index) const;
   /// The position of the leaf called `name` (see nameOf), or -1.
   int find(const std::string &name) const;
 
-  /// The piece of a leaf that a device holds, dense and row major.
+  /// A box of a leaf, dense and row major.
+  struct Part {
+    transport::Box box;
+    size_t offset = 0; ///< from `pointer`, in bytes
+  };
+  /// What a device holds of a leaf, one part after the other.
   void *pointer(int64_t device, size_t leaf) const;
-  const transport::Box &box(int64_t device, size_t leaf) const;
+  const std::vector<Part> &parts(int64_t device, size_t leaf) const {
+    return held[leaf][device];
+  }
+  /// Of a leaf that the device holds in one part.
+  const transport::Box &box(int64_t device, size_t leaf) const {
+    return held[leaf][device].front().box;
+  }
   /// Whether the leaf lives on the device at all; elsewhere it has no memory.
   bool holds(int64_t device, size_t leaf) const {
     return residents[leaf][device];
@@ -74,10 +85,10 @@ public:
 
 private:
   const format::PlanSetT *plans = nullptr;
-  std::vector<device::Memory> memories;           ///< by device
-  std::vector<std::vector<transport::Box>> boxes; ///< by leaf, by device
-  std::vector<std::vector<size_t>> offsets;       ///< by leaf, by device
-  std::vector<std::vector<bool>> residents;       ///< by leaf, by device
+  std::vector<device::Memory> memories;             ///< by device
+  std::vector<std::vector<std::vector<Part>>> held; ///< by leaf, by device
+  std::vector<std::vector<size_t>> offsets;         ///< by leaf, by device
+  std::vector<std::vector<bool>> residents;         ///< by leaf, by device
 
   transport::Pieces pieces(size_t leaf) const;
 };

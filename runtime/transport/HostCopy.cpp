@@ -86,7 +86,9 @@ Status compare(const void *global, const Pieces &pieces) {
     Tensors tensors{global, wanted.data()};
     runTask(scatterTask(pieces.type, pieces.sizes, box), &tensors);
     if (std::memcmp(wanted.data(), pieces.memory[i], bytes) != 0) {
-      return Status::error("device " + std::to_string(i) +
+      int64_t device =
+          pieces.devices.empty() ? static_cast<int64_t>(i) : pieces.devices[i];
+      return Status::error("device " + std::to_string(device) +
                            " holds other bits than the first device that has "
                            "these elements");
     }

@@ -16,8 +16,9 @@ namespace cleave::transport {
 struct Pieces {
   format::ElementType type = format::ElementType::F32;
   std::vector<int64_t> sizes;
-  std::vector<Box> boxes;     ///< may overlap, and be empty
-  std::vector<void *> memory; ///< one for each box
+  std::vector<Box> boxes;       ///< may overlap, and be empty
+  std::vector<void *> memory;   ///< one for each box
+  std::vector<int64_t> devices; ///< the same, for messages; or empty
 };
 
 Box wholeBox(const std::vector<int64_t> &sizes);
