@@ -230,6 +230,9 @@ format::CollectiveT PlanReader::readCollective(exec::StartOp start) {
   table.reduction = static_cast<format::Reduction>(start.getReduction());
   table.group = atomsOf(start.getGroup());
   table.partial = atomsOf(start.getPartial());
+  if (std::optional<ArrayRef<int64_t>> by = start.getBy()) {
+    table.shift = numbersOf(*by);
+  }
   SmallVector<exec::View> views = exec::viewsIn(start.getViews());
   table.source = boxed(views[0]);
   table.target = boxed(views[1]);

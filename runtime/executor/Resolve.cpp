@@ -60,6 +60,7 @@ private:
   Status resolveContraction(const format::ContractionT &contraction);
   void resolveFill(const format::FillT &fill);
   void resolveMove(const format::MoveT &move);
+  std::vector<int64_t> aroundOf(const format::CollectiveT &collective) const;
   Status resolveCollective(const format::CollectiveT &collective);
   Status resolveLoop(const format::LoopT &loop);
 
@@ -196,8 +197,20 @@ void Resolver::resolveMove(const format::MoveT &move) {
   emit(Operation::Move, result.moves, std::move(call), move.site);
 }
 
+/// `box` at a distance along each dim.
+static Box moved(Box box, const std::vector<int64_t> &distance) {
+  for (size_t i = 0; i < distance.size(); ++i) {
+    box.dims[i].begin += distance[i];
+    box.dims[i].end += distance[i];
+  }
+  return box;
+}
+
 /// Whether every rank has what it needs.
 static bool isLocal(const transport::Description &description) {
+  if (!description.images.empty()) {
+    return false;
+  }
   for (size_t i = 0; i < description.group.size(); ++i) {
     const Box &target = description.targets[i];
     if (description.partial[i] != 0 ||
@@ -207,6 +220,23 @@ static bool isLocal(const transport::Description &description) {
     }
   }
   return true;
+}
+
+/// From the end of the dim that a collective moves around to its beginning;
+/// none where it moves nothing.
+std::vector<int64_t>
+Resolver::aroundOf(const format::CollectiveT &collective) const {
+  const std::vector<int64_t> &shift = collective.shift;
+  std::vector<int64_t> around(shift.size());
+  const format::ValueT &value = valueOf(*collective.source);
+  size_t dropped = collective.source->loop() >= 0;
+  bool moves = false;
+  for (size_t i = 0; i < shift.size(); ++i) {
+    moves |= shift[i] != 0;
+    around[i] =
+        shift[i] ? -env.plan->extents[value.extents[i + dropped]]->size : 0;
+  }
+  return moves ? around : std::vector<int64_t>();
 }
 
 Status Resolver::resolveCollective(const format::CollectiveT &collective) {
@@ -221,8 +251,13 @@ Status Resolver::resolveCollective(const format::CollectiveT &collective) {
   description.type = valueOf(*collective.source).type;
   description.reduction = static_cast<layout::Reduction>(collective.reduction);
   description.group = mesh.groupOf(env.deviceNumber, collective.group);
+  std::vector<int64_t> around = aroundOf(collective);
   for (int64_t member : description.group) {
-    description.sources.push_back(boxOf(*collective.source, member));
+    Box source = moved(boxOf(*collective.source, member), collective.shift);
+    if (!around.empty()) {
+      description.images.push_back(moved(source, around));
+    }
+    description.sources.push_back(std::move(source));
     description.targets.push_back(boxOf(*collective.target, member));
     description.partial.push_back(mesh.rankAlong(member, collective.partial));
   }

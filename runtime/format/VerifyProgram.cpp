@@ -48,6 +48,8 @@ struct Verifier {
   Status verifyContraction(const ContractionT &contraction);
   Status verifyMove(const MoveT &move);
   Status verifyCollective(const CollectiveT &collective);
+  Status verifyShift(const CollectiveT &collective,
+                     const std::vector<uint32_t> &extents);
   Status verifyView(const View *view);
   Status verifySite(uint32_t site);
 
@@ -316,6 +318,28 @@ Status Verifier::verifyMove(const MoveT &move) {
   return verifySite(move.site);
 }
 
+/// How far a collective moves its source along each dim.
+Status Verifier::verifyShift(const CollectiveT &collective,
+                             const std::vector<uint32_t> &extents) {
+  if (collective.shift.empty()) {
+    return Status();
+  }
+  if (collective.shift.size() != extents.size()) {
+    return Status::error("another number of distances than of dims");
+  }
+  int64_t moved = 0;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    int64_t distance = collective.shift[i];
+    if (distance < 0 ||
+        (distance > 0 && distance >= plan.extents[extents[i]]->size)) {
+      return Status::error("a shift of " + number(distance) + " around " +
+                           number(plan.extents[extents[i]]->size));
+    }
+    moved += distance > 0;
+  }
+  return moved > 1 ? Status::error("a shift of more than one dim") : Status();
+}
+
 Status Verifier::verifyCollective(const CollectiveT &collective) {
   std::string what = "collective " + number(collective.id);
   if (!started.insert(collective.id).second) {
@@ -350,6 +374,7 @@ Status Verifier::verifyCollective(const CollectiveT &collective) {
   if (!partial.empty() && from.type == ElementType::Bool) {
     return Status::error(what + " reduces booleans");
   }
+  CLEAVE_TRY(verifyShift(collective, source).in(what));
   bool identical = true;
   for (size_t i = 0; i < source.size(); ++i) {
     if (plan.extents[source[i]]->size != plan.extents[target[i]]->size) {
@@ -358,7 +383,7 @@ Status Verifier::verifyCollective(const CollectiveT &collective) {
     identical &= same(source[i], target[i]);
   }
   // In place only where each element is read and written by one device alone.
-  bool inPlace = identical && !partial.empty() &&
+  bool inPlace = identical && !partial.empty() && collective.shift.empty() &&
                  collective.source->loop() == collective.target->loop() &&
                  (collective.source->value() == collective.target->value() ||
                   (from.storage == Storage::Arena &&
