@@ -170,7 +170,11 @@ void ProgramWriter::writeStart(const Action &action, Body &body) {
                : isa<spmd::ReduceScatterOp>(action.op)
                    ? CollectiveKind::ReduceScatter
                : isa<spmd::AllGatherOp>(action.op) ? CollectiveKind::AllGather
+               : isa<spmd::ShiftOp>(action.op)     ? CollectiveKind::Shift
                                                    : CollectiveKind::AllToAll;
+  if (auto shift = dyn_cast<spmd::ShiftOp>(action.op); shift && shift.getBy()) {
+    table.shift.assign(shift.getBy()->begin(), shift.getBy()->end());
+  }
   table.reduction = static_cast<format::Reduction>(from.reduction);
   table.group.assign(collective.getGroup().begin(),
                      collective.getGroup().end());

@@ -125,7 +125,9 @@ private:
   llvm::Error runBlock(Block &block);
   llvm::Error runRepeat(clv::RepeatOp op);
   llvm::Error runCompute(Operation *op);
+  llvm::Expected<Tensor> window(Operation *op, int64_t device, const Tensor &x);
   llvm::Error runCollective(Operation *op, ArrayRef<int64_t> atoms);
+  llvm::Error runRoll(spmd::ShiftOp op);
   llvm::Expected<Tensor> evaluate(Operation *op, int64_t device,
                                   ArrayRef<Tensor> operands);
   llvm::Expected<Tensor> assemble(Value value);
@@ -207,6 +209,35 @@ llvm::Expected<Tensor> Simulator::evaluate(Operation *op, int64_t device,
   return std::move(out);
 }
 
+/// A slice or a pad on one device: elements are told by their global indices.
+llvm::Expected<Tensor> Simulator::window(Operation *op, int64_t device,
+                                         const Tensor &x) {
+  Type from = op->getOperand(0).getType(), to = op->getResult(0).getType();
+  auto slice = dyn_cast<clv::SliceOp>(op);
+  auto pad = dyn_cast<clv::PadOp>(op);
+  int dim = clv::findDim(from, slice ? slice.getDim() : pad.getDim());
+  int64_t offset = slice ? -static_cast<int64_t>(slice.getFirst())
+                         : static_cast<int64_t>(pad.getFirst());
+  auto moved = [&](Box box) {
+    box[dim] = {box[dim].begin + offset, box[dim].end + offset};
+    return box;
+  };
+  Box box = boxOf(to, device), whole;
+  for (int64_t size : spmd::globalSizes(from)) {
+    whole.push_back({0, size});
+  }
+  Tensor piece = zerosOf(box);
+  int64_t missing = volume(intersect(box, moved(whole)));
+  forShared(box, moved(boxOf(from, device)), [&](int64_t at, int64_t other) {
+    piece.values[at] = x.values[other];
+    --missing;
+  });
+  if (missing) {
+    return errorAt(op, "lacks an element of device " + llvm::Twine(device));
+  }
+  return piece;
+}
+
 llvm::Error Simulator::runCompute(Operation *op) {
   if (op->getNumResults() != 1) {
     return errorAt(op, "not an operation of a partitioned program");
@@ -230,7 +261,9 @@ llvm::Error Simulator::runCompute(Operation *op) {
     } else if (auto scatter = dyn_cast<clv::ScatterAddOp>(op)) {
       shift(1, scatter.getResult(), scatter.getDim());
     }
-    llvm::Expected<Tensor> result = evaluate(op, device, operands);
+    llvm::Expected<Tensor> result = isa<clv::SliceOp, clv::PadOp>(op)
+                                        ? window(op, device, operands[0])
+                                        : evaluate(op, device, operands);
     if (!result) {
       return result.takeError();
     }
@@ -251,7 +284,44 @@ llvm::Error Simulator::runCompute(Operation *op) {
   return llvm::Error::success();
 }
 
+/// A shift that moves one dim around its end.
+llvm::Error Simulator::runRoll(spmd::ShiftOp op) {
+  Type from = op.getX().getType(), to = op.getResult().getType();
+  ArrayRef<int64_t> by = *op.getBy();
+  SmallVector<int64_t> sizes = spmd::globalSizes(from);
+  std::vector<layout::AtomId> atoms(op.getAtoms().begin(), op.getAtoms().end());
+  Pieces pieces;
+  for (int64_t device = 0; device < mesh.devices(); ++device) {
+    Box box = boxOf(to, device);
+    Tensor piece = zerosOf(box);
+    std::vector<bool> filled(piece.values.size(), false);
+    for (int64_t source : mesh.groupOf(device, atoms)) {
+      for (int64_t turn : {0, 1}) {
+        Box there = boxOf(from, source);
+        for (size_t d = 0; d < by.size(); ++d) {
+          int64_t distance = by[d] - (by[d] ? turn * sizes[d] : 0);
+          there[d] = {there[d].begin + distance, there[d].end + distance};
+        }
+        forShared(box, there, [&](int64_t at, int64_t other) {
+          filled[at] = true;
+          piece.values[at] = get(op.getX())[source].values[other];
+        });
+      }
+    }
+    if (llvm::is_contained(filled, false)) {
+      return errorAt(op, "its group lacks an element of device " +
+                             llvm::Twine(device));
+    }
+    pieces.push_back(std::move(piece));
+  }
+  set(op.getResult(), std::move(pieces));
+  return llvm::Error::success();
+}
+
 llvm::Error Simulator::runCollective(Operation *op, ArrayRef<int64_t> atoms) {
+  if (auto shift = dyn_cast<spmd::ShiftOp>(op); shift && shift.getBy()) {
+    return runRoll(shift);
+  }
   Type from = op->getOperand(0).getType(), to = op->getResult(0).getType();
   const Pieces &sources = get(op->getOperand(0));
   Layout before = spmd::layoutOf(from), after = spmd::layoutOf(to);

@@ -523,6 +523,38 @@ LogicalResult AllToAllOp::verify() {
   return success();
 }
 
+LogicalResult ShiftOp::verify() {
+  Change change;
+  if (failed(readChange(*this, getAtoms(), change)) ||
+      failed(checkKeepsPartial(*this, change))) {
+    return failure();
+  }
+  for (auto [from, to] : llvm::zip(change.from.dims, change.to.dims)) {
+    if (from.atoms != to.atoms) {
+      return emitOpError("must keep the atoms of each dim");
+    }
+  }
+  if (std::optional<ArrayRef<int64_t>> by = getBy()) {
+    SmallVector<int64_t> sizes = globalSizes(getX().getType());
+    if (by->size() != sizes.size()) {
+      return emitOpError("has ")
+             << by->size() << " distances for rank " << sizes.size();
+    }
+    for (auto [distance, size] : llvm::zip(*by, sizes)) {
+      if (distance < 0 || (distance > 0 && distance >= size)) {
+        return emitOpError("moves by ") << distance << " around " << size;
+      }
+    }
+    if (llvm::count_if(*by, [](int64_t distance) { return distance; }) > 1) {
+      return emitOpError("moves more than one dim around");
+    }
+  }
+  if (!minus(change.atoms, splitAtoms(change.from)).empty()) {
+    return emitOpError("must run over atoms that split a dim");
+  }
+  return success();
+}
+
 LogicalResult LocalSliceOp::verify() {
   Change change;
   if (failed(readChange(*this, getAtoms(), change)) ||

@@ -101,6 +101,17 @@ def Spmd_AllGatherOp : Spmd_Collective<"all_gather",
     "the pieces of a dim (or several) that is split on the atoms, on every device">;
 def Spmd_AllToAllOp : Spmd_Collective<"all_to_all",
     "atoms move from one dim to another, or change their order">;
+def Spmd_ShiftOp : Spmd_Collective<"shift",
+    "the pieces of a dim get other cuts on the same atoms, or move along it"> {
+  let description = [{
+    With `by`, one number for each dim, the result's index is that of x plus
+    `by`, around the end of the dim; one dim at most moves so.
+  }];
+  let arguments = (ins Clv_Tensor:$x, DenseI64ArrayAttr:$atoms,
+                       DefaultValuedAttr<StrAttr, "\"\"">:$reason,
+                       DefaultValuedAttr<StrAttr, "\"\"">:$avoid,
+                       OptionalAttr<DenseI64ArrayAttr>:$by);
+}
 def Spmd_LocalSliceOp : Spmd_Collective<"local_slice",
     "each device keeps its piece of a dim; nothing is sent">;
 

@@ -140,3 +140,43 @@ func.func @f(%x: tensor<2xf32, #spmd.local<[a = 4 on [0]]>>) {
   %0 = spmd.local_slice %x over [1] : (tensor<2xf32, #spmd.local<[a = 4 on [0]]>>) -> tensor<1xf32, #spmd.local<[a = 4 on [1, 0]]>>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) {
+  // expected-error@+1 {{'spmd.shift' op must keep the atoms of each dim}}
+  %0 = spmd.shift %x over [0] : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<4x2xf32, #spmd.local<[a = 4, b = 4 on [0]]>>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2xf32, #spmd.local<[a = 4 on [0]]>>) {
+  // expected-error@+1 {{'spmd.shift' op must run over atoms that split a dim}}
+  %0 = spmd.shift %x over [1] : (tensor<2xf32, #spmd.local<[a = 4 on [0]]>>) -> tensor<3xf32, #spmd.local<[a = 4 on #spmd.split<[0], cuts = [0, 1, 4]>]>>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) {
+  // expected-error@+1 {{'spmd.shift' op has 1 distances for rank 2}}
+  %0 = spmd.shift %x over [0] {by = array<i64: 1>} : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) {
+  // expected-error@+1 {{'spmd.shift' op moves by 4 around 4}}
+  %0 = spmd.shift %x over [0] {by = array<i64: 4, 0>} : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) {
+  // expected-error@+1 {{'spmd.shift' op moves more than one dim around}}
+  %0 = spmd.shift %x over [0] {by = array<i64: 1, 1>} : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>
+  return
+}
