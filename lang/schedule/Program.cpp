@@ -6,6 +6,13 @@ using cleave::sema::Value;
 
 namespace cleave::scheduling {
 
+// The loops of all stages together turn at most so often: far above what any
+// schedule needs, and over in a moment.
+static int64_t mostTurns(const schedule::Schedule &schedule) {
+  return (int64_t(1) << 22) +
+         16 * int64_t(schedule.stages) * schedule.micros * schedule.chunks;
+}
+
 bool Program::run(const sema::Environment &parameters,
                   schedule::Schedule &result) {
   schedule = &result;
@@ -149,9 +156,8 @@ bool Program::bind(const std::vector<Name> &names, Value item,
 //===----------------------------------------------------------------------===//
 
 bool Program::branch(const IfStmt &stmt, Scope &scope) {
-  std::optional<bool> holds =
-      sema::evaluateBool(*stmt.condition, scope.environment, diags,
-                         "the condition of `if`");
+  std::optional<bool> holds = sema::evaluateBool(
+      *stmt.condition, scope.environment, diags, "the condition of `if`");
   if (!holds) {
     return false;
   }
@@ -174,10 +180,10 @@ bool Program::loop(const ForStmt &stmt, Scope &scope) {
     return false;
   }
   for (int64_t i = 0, n = over->length(); i < n; ++i) {
-    if (++turns > mostTurns) {
+    if (++turns > mostTurns(*schedule)) {
       diags.error(Diag::ScheduleTooLong, stmt.over->range,
                   "the schedule's loops turn more than " +
-                      std::to_string(mostTurns) + " times");
+                      std::to_string(mostTurns(*schedule)) + " times");
       return false;
     }
     Scope inner(&scope, scope.environment);
@@ -262,8 +268,8 @@ bool Program::action(const ActionStmt &stmt, Scope &scope) {
   if (!value || !which(stmt, *value, action)) {
     return false;
   }
-  auto [known, isNew] = sourceOf.try_emplace(
-      &stmt, static_cast<uint32_t>(sources.size()));
+  auto [known, isNew] =
+      sourceOf.try_emplace(&stmt, static_cast<uint32_t>(sources.size()));
   if (isNew) {
     sources.push_back(stmt.range);
   }
