@@ -85,7 +85,7 @@ Value FunctionPartitioner::emit(Value value, const reshard::Move &step,
     break;
   case reshard::Kind::Shift:
     op = builder.create<spmd::ShiftOp>(loc, type, value, atoms, reason, avoid,
-                                       DenseI64ArrayAttr());
+                                       StringAttr());
     break;
   case reshard::Kind::AllReduce:
     create(spmd::AllReduceOp());

@@ -28,8 +28,8 @@ namespace {
 struct Part {
   clv::SliceOp slice;
   clv::PadOp pad;
-  int64_t first = 0; ///< where they go
-  int64_t size = 0;  ///< how many there are
+  int64_t first = 0;  ///< where they go
+  int64_t size = 0;   ///< how many there are
   int64_t offset = 0; ///< how far they go
 };
 
@@ -44,7 +44,8 @@ static std::optional<Part> partOf(clv::PadOp pad) {
     return std::nullopt;
   }
   auto first = static_cast<int64_t>(pad.getFirst());
-  return Part{slice, pad, first, clv::sizeOf(pad.getX().getType(), pad.getDim()),
+  return Part{slice, pad, first,
+              clv::sizeOf(pad.getX().getType(), pad.getDim()),
               first - static_cast<int64_t>(slice.getFirst())};
 }
 
@@ -94,12 +95,9 @@ static void foldRoll(Part a, Part b) {
   Operation *named = isAlone ? sum.getOperation() : a.pad.getOperation();
   OpBuilder builder(named);
   Value x = a.slice.getX();
-  SmallVector<int64_t> by(clv::dimsOf(x).size(), 0);
-  by[clv::findDim(x.getType(), a.slice.getDim())] =
-      std::max(a.offset, b.offset);
   auto roll = builder.create<spmd::ShiftOp>(
       named->getLoc(), a.pad.getResult().getType(), x, ArrayRef<int64_t>(), "",
-      "", builder.getDenseI64ArrayAttr(by));
+      "", a.slice.getDimAttr(), std::max(a.offset, b.offset));
   clv::setScope(roll, clv::scopeOf(named));
   if (isAlone) {
     sum.getResult().replaceAllUsesWith(roll.getResult());
@@ -136,20 +134,16 @@ void partitioning::foldRolls(Block &block) {
   }
 }
 
-/// The dim that a roll moves, and how far.
-static std::pair<size_t, int64_t> distanceOf(spmd::ShiftOp roll) {
-  for (auto [d, by] : llvm::enumerate(*roll.getBy())) {
-    if (by) {
-      return {d, by};
-    }
-  }
-  llvm_unreachable("a roll by nothing");
+/// The position of the dim that a roll moves.
+static size_t dimOf(spmd::ShiftOp roll) {
+  return clv::findDim(roll.getX().getType(), *roll.getDim());
 }
 
 /// Where no device has to send anything: slices of a whole dim, joined.
 Value FunctionPartitioner::rollWhole(spmd::ShiftOp roll) {
   Value x = roll.getX();
-  auto [dim, by] = distanceOf(roll);
+  size_t dim = dimOf(roll);
+  auto by = static_cast<int64_t>(roll.getBy());
   SmallVector<StringRef> names = clv::dimsOf(x);
   SmallVector<int64_t> sizes = spmd::globalSizes(x.getType());
   Layout layout = spmd::layoutOf(x.getType());
@@ -163,9 +157,9 @@ Value FunctionPartitioner::rollWhole(spmd::ShiftOp roll) {
   };
   auto place = [&](int64_t first, int64_t count, int64_t at) {
     sizes[dim] = count;
-    Type type = spmd::localType(
-        cast<RankedTensorType>(x.getType()).getElementType(), names, sizes,
-        layout, mesh);
+    Type type =
+        spmd::localType(cast<RankedTensorType>(x.getType()).getElementType(),
+                        names, sizes, layout, mesh);
     Value slice = scoped(builder.create<clv::SliceOp>(
         roll.getLoc(), type, x, builder.getStringAttr(name),
         builder.getStringAttr(part), builder.getI64IntegerAttr(first)));
@@ -182,7 +176,8 @@ Value FunctionPartitioner::rollWhole(spmd::ShiftOp roll) {
 void FunctionPartitioner::rollSplit(spmd::ShiftOp roll, const Need &need,
                                     const Layout &result) {
   Value x = roll.getX();
-  auto [dim, by] = distanceOf(roll);
+  size_t dim = dimOf(roll);
+  auto by = static_cast<int64_t>(roll.getBy());
   Layout from = spmd::layoutOf(x.getType());
   reshard::Move step;
   step.kind = reshard::Kind::Shift;
@@ -214,7 +209,7 @@ LogicalResult FunctionPartitioner::runRoll(spmd::ShiftOp roll) {
   if (!declared) {
     return failure();
   }
-  size_t dim = distanceOf(roll).first;
+  size_t dim = dimOf(roll);
   Layout now = spmd::layoutOf(roll.getX().getType());
   Layout result = declared->layout(), wanted = result;
   bool isFree = now.dims[dim].isWhole();

@@ -287,8 +287,9 @@ llvm::Error Simulator::runCompute(Operation *op) {
 /// A shift that moves one dim around its end.
 llvm::Error Simulator::runRoll(spmd::ShiftOp op) {
   Type from = op.getX().getType(), to = op.getResult().getType();
-  ArrayRef<int64_t> by = *op.getBy();
-  SmallVector<int64_t> sizes = spmd::globalSizes(from);
+  int dim = clv::findDim(from, *op.getDim());
+  auto by = static_cast<int64_t>(op.getBy());
+  int64_t size = spmd::globalSizes(from)[dim];
   std::vector<layout::AtomId> atoms(op.getAtoms().begin(), op.getAtoms().end());
   Pieces pieces;
   for (int64_t device = 0; device < mesh.devices(); ++device) {
@@ -298,10 +299,8 @@ llvm::Error Simulator::runRoll(spmd::ShiftOp op) {
     for (int64_t source : mesh.groupOf(device, atoms)) {
       for (int64_t turn : {0, 1}) {
         Box there = boxOf(from, source);
-        for (size_t d = 0; d < by.size(); ++d) {
-          int64_t distance = by[d] - (by[d] ? turn * sizes[d] : 0);
-          there[d] = {there[d].begin + distance, there[d].end + distance};
-        }
+        int64_t distance = by - turn * size;
+        there[dim] = {there[dim].begin + distance, there[dim].end + distance};
         forShared(box, there, [&](int64_t at, int64_t other) {
           filled[at] = true;
           piece.values[at] = get(op.getX())[source].values[other];
@@ -319,7 +318,7 @@ llvm::Error Simulator::runRoll(spmd::ShiftOp op) {
 }
 
 llvm::Error Simulator::runCollective(Operation *op, ArrayRef<int64_t> atoms) {
-  if (auto shift = dyn_cast<spmd::ShiftOp>(op); shift && shift.getBy()) {
+  if (auto shift = dyn_cast<spmd::ShiftOp>(op); shift && shift.getDim()) {
     return runRoll(shift);
   }
   Type from = op->getOperand(0).getType(), to = op->getResult(0).getType();

@@ -534,20 +534,18 @@ LogicalResult ShiftOp::verify() {
       return emitOpError("must keep the atoms of each dim");
     }
   }
-  if (std::optional<ArrayRef<int64_t>> by = getBy()) {
-    SmallVector<int64_t> sizes = globalSizes(getX().getType());
-    if (by->size() != sizes.size()) {
-      return emitOpError("has ")
-             << by->size() << " distances for rank " << sizes.size();
+  auto by = static_cast<int64_t>(getBy());
+  if (std::optional<StringRef> dim = getDim()) {
+    int position = clv::findDim(getX().getType(), *dim);
+    if (position < 0) {
+      return emitOpError("moves dim `") << *dim << "`, which its operand lacks";
     }
-    for (auto [distance, size] : llvm::zip(*by, sizes)) {
-      if (distance < 0 || (distance > 0 && distance >= size)) {
-        return emitOpError("moves by ") << distance << " around " << size;
-      }
+    int64_t size = globalSizes(getX().getType())[position];
+    if (by < 0 || by >= size) {
+      return emitOpError("moves by ") << by << " around " << size;
     }
-    if (llvm::count_if(*by, [](int64_t distance) { return distance; }) > 1) {
-      return emitOpError("moves more than one dim around");
-    }
+  } else if (by != 0) {
+    return emitOpError("moves by ") << by << " along no dim";
   }
   if (!minus(change.atoms, splitAtoms(change.from)).empty()) {
     return emitOpError("must run over atoms that split a dim");

@@ -104,13 +104,14 @@ def Spmd_AllToAllOp : Spmd_Collective<"all_to_all",
 def Spmd_ShiftOp : Spmd_Collective<"shift",
     "the pieces of a dim get other cuts on the same atoms, or move along it"> {
   let description = [{
-    With `by`, one number for each dim, the result's index is that of x plus
-    `by`, around the end of the dim; one dim at most moves so.
+    With `dim`, the result's index along that dim is x's plus `by`, around its
+    end.
   }];
   let arguments = (ins Clv_Tensor:$x, DenseI64ArrayAttr:$atoms,
                        DefaultValuedAttr<StrAttr, "\"\"">:$reason,
                        DefaultValuedAttr<StrAttr, "\"\"">:$avoid,
-                       OptionalAttr<DenseI64ArrayAttr>:$by);
+                       OptionalAttr<StrAttr>:$dim,
+                       DefaultValuedAttr<I64Attr, "0">:$by);
 }
 def Spmd_LocalSliceOp : Spmd_Collective<"local_slice",
     "each device keeps its piece of a dim; nothing is sent">;

@@ -160,8 +160,8 @@ func.func @f(%x: tensor<2xf32, #spmd.local<[a = 4 on [0]]>>) {
 // -----
 
 func.func @f(%x: tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) {
-  // expected-error@+1 {{'spmd.shift' op has 1 distances for rank 2}}
-  %0 = spmd.shift %x over [0] {by = array<i64: 1>} : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>
+  // expected-error@+1 {{'spmd.shift' op moves dim `c`, which its operand lacks}}
+  %0 = spmd.shift %x over [0] {dim = "c", by = 1 : i64} : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>
   return
 }
 
@@ -169,14 +169,22 @@ func.func @f(%x: tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) {
 
 func.func @f(%x: tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) {
   // expected-error@+1 {{'spmd.shift' op moves by 4 around 4}}
-  %0 = spmd.shift %x over [0] {by = array<i64: 4, 0>} : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>
+  %0 = spmd.shift %x over [0] {dim = "a", by = 4 : i64} : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>
   return
 }
 
 // -----
 
 func.func @f(%x: tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) {
-  // expected-error@+1 {{'spmd.shift' op moves more than one dim around}}
-  %0 = spmd.shift %x over [0] {by = array<i64: 1, 1>} : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>
+  // expected-error@+1 {{'spmd.shift' op moves by -1 around 4}}
+  %0 = spmd.shift %x over [0] {dim = "b", by = -1 : i64} : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) {
+  // expected-error@+1 {{'spmd.shift' op moves by 1 along no dim}}
+  %0 = spmd.shift %x over [0] {by = 1 : i64} : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>
   return
 }

@@ -36,8 +36,8 @@ module attributes {spmd.mesh = #spmd.mesh<[data = 2, tensor = 4],
     %5 = spmd.shift %3 over [0]
       : (tensor<3x2xf32, #spmd.local<[a = 5 on [0], b = 8 on [1]]>>)
       -> tensor<4x2xf32, #spmd.local<[a = 5 on #spmd.split<[0], cuts = [0, 1, 5]>, b = 8 on [1]]>>
-    // CHECK: spmd.shift %{{.*}} over [1] {by = array<i64: 0, 7>} :
-    %6 = spmd.shift %3 over [1] {by = array<i64: 0, 7>}
+    // CHECK: spmd.shift %{{.*}} over [1] {by = 7 : i64, dim = "b"} :
+    %6 = spmd.shift %3 over [1] {dim = "b", by = 7 : i64}
       : (tensor<3x2xf32, #spmd.local<[a = 5 on [0], b = 8 on [1]]>>)
       -> tensor<3x2xf32, #spmd.local<[a = 5 on [0], b = 8 on [1]]>>
     // CHECK: spmd.all_gather
