@@ -67,8 +67,7 @@ bool ScheduleCommand::checkFileSizes(const schedule::Schedule &schedule) {
 }
 
 bool ScheduleCommand::readCsv() {
-  auto evaluated =
-      scheduling::readScheduleFile(options.file, sources, diags);
+  auto evaluated = scheduling::readScheduleFile(options.file, sources, diags);
   if (!evaluated || !checkFileSizes(evaluated->schedule)) {
     return false;
   }
@@ -83,8 +82,8 @@ void ScheduleCommand::evaluate(const ast::ScheduleDecl &decl) {
   if (options.chunks > 0) {
     sizes.chunks = options.chunks;
   }
-  auto evaluated = scheduling::evaluateSchedule(decl, nullptr, sizes, {},
-                                                sources, diags);
+  auto evaluated =
+      scheduling::evaluateSchedule(decl, nullptr, sizes, {}, sources, diags);
   if (evaluated) {
     schedules.push_back(std::move(*evaluated));
   }
@@ -175,10 +174,9 @@ int ScheduleCommand::run() {
   }
   if (options.csv) {
     for (const ScheduleReport &report : reports) {
-      std::cout << schedule::writeCsv(report.schedule,
-                                      options.olderCsv
-                                          ? schedule::Spelling::Older
-                                          : schedule::Spelling::Newer);
+      std::cout << schedule::writeCsv(
+          report.schedule, options.olderCsv ? schedule::Spelling::Older
+                                            : schedule::Spelling::Newer);
     }
   } else if (options.json) {
     scheduleJson(reports, std::cout);

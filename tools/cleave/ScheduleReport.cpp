@@ -63,21 +63,21 @@ void scheduleText(const ScheduleReport &report, int64_t columns,
   out << "makespan " << number(timeline.makespan) << ", longest span "
       << number(timeline.longestSpan) << ", bubble " << bubble << "\n\n";
   printStages(report, out);
-  out << "\nactivations: the most microbatches held; pending: the most messages "
+  out << "\nactivations: the most microbatches held; pending: the most "
+         "messages "
          "received and not yet used\n";
 }
 
 static nlohmann::json stageJson(const ScheduleReport &report, int32_t stage) {
   const Schedule &schedule = report.schedule;
   const StageTimes &times = report.timeline.stages[stage];
-  nlohmann::json result = {
-      {"stage", stage},
-      {"start", times.start},
-      {"finish", times.finish},
-      {"span", times.span()},
-      {"idle", times.idle()},
-      {"activation_peak", peakOf(report, stage)},
-      {"pending_peak", report.proof.pendingPeaks[stage]}};
+  nlohmann::json result = {{"stage", stage},
+                           {"start", times.start},
+                           {"finish", times.finish},
+                           {"span", times.span()},
+                           {"idle", times.idle()},
+                           {"activation_peak", peakOf(report, stage)},
+                           {"pending_peak", report.proof.pendingPeaks[stage]}};
   result["actions"] = nlohmann::json::array();
   for (size_t i = 0; i < schedule.actions[stage].size(); ++i) {
     const Action &action = schedule.actions[stage][i];
