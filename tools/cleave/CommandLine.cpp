@@ -195,6 +195,15 @@ int runCommandLine(int argc, char **argv) {
                       explainCommand);
   explain.source("a source file (.clv), or a code such as CLV0207");
   explain.instance();
+  explain.app
+      .add_option("--fast-link", options.fastLink,
+                  "GB/s that a device sends and receives, to predict how long "
+                  "a transfer between plans takes")
+      ->check(checkPositive);
+  explain.app
+      .add_option("--slow-link", options.slowLink,
+                  "the same between groups of the first hardware level (nodes)")
+      ->check(checkPositive);
   explain.app.add_flag("--json", options.json, "as JSON");
   explain.diagnostics();
 

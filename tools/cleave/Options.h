@@ -65,6 +65,10 @@ struct Options {
   bool csv = false;
   bool olderCsv = false;
 
+  // explain: what a device sends at most, in GB/s; 0: not said
+  double fastLink = 0;
+  double slowLink = 0;
+
   // verify
   bool full = false; ///< the model's own sizes, not the reduced ones
   double tolerance = 1e-5;

@@ -206,3 +206,73 @@ TEST(Size, PlansForAThousandDevices) {
     }
   }
 }
+
+//===----------------------------------------------------------------------===//
+// BLOOM-176B, and the layouts to which its training was moved on the way
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Layers of the stages, where the embedding at the first and the output at the
+/// last count as one layer each.
+std::vector<int64_t> stageCuts(int64_t layers, int64_t stages) {
+  std::vector<int64_t> cuts{0};
+  for (int64_t stage = 0; stage < stages; ++stage) {
+    int64_t end = layout::splitRule(layers + 2, stages, stage).end - 1;
+    cuts.push_back(std::clamp<int64_t>(end, 0, layers));
+  }
+  return cuts;
+}
+
+Request bloomRequest(const Plan &from, const Plan &to) {
+  constexpr int64_t layers = 70;
+  Request request = requestFor(gpt(layers, 14336, 112, 250880, 2048), from, to);
+  for (Leaf &leaf : request.leaves) {
+    for (bool isOld : {true, false}) {
+      int64_t stages = (isOld ? from : to).pipe;
+      layout::Layout &layout = isOld ? leaf.from : leaf.to;
+      if (layout.residence.empty()) {
+        layout.dims[0].cuts = stageCuts(layers, stages);
+      } else { // the table is tied to the output
+        layout.residence.push_back({0, stages - 1, stages});
+      }
+    }
+  }
+  for (int64_t device = 0; device < 384; ++device) {
+    request.groups.push_back(device / 8);
+  }
+  request.devices = 384;
+  return request;
+}
+
+} // namespace
+
+TEST(Size, PlansBetweenTheLayoutsOfBloom) {
+  EXPECT_EQ(stageCuts(70, 12), (std::vector<int64_t>{0, 5, 11, 17, 23, 29, 35,
+                                                     41, 47, 53, 59, 65, 70}));
+  // pipe, data, tensor: 48, 24 and 36 nodes of 8.
+  const Plan plans[] = {{"48 nodes", 12, 8, 4, 1},   {"24 nodes", 12, 4, 4, 1},
+                        {"deep", 24, 2, 4, 1},       {"thin", 24, 4, 2, 1},
+                        {"36 nodes", 36, 2, 4, 1},   {"36 thin", 36, 4, 2, 1},
+                        {"36 thinnest", 72, 4, 1, 1}};
+  auto start = std::chrono::steady_clock::now();
+  int64_t pairs = 0;
+  for (const Plan &from : plans) {
+    for (const Plan &to : plans) {
+      std::string error;
+      std::optional<Transfer> transfer =
+          planTransfer(bloomRequest(from, to), error);
+      ASSERT_TRUE(transfer) << error;
+      const Summary &summary = transfer->summary;
+      EXPECT_EQ(summary.bytes == 0, &from == &to);
+      EXPECT_LE(summary.slowBytes, summary.bytes);
+      EXPECT_LE(summary.staging, Request().budget);
+      std::cout << from.name << " -> " << to.name << ": " << summary.bytes / 1e9
+                << " GB in all, " << summary.busiest() / 1e9 << " GB busiest, "
+                << summary.slowBytes / 1e9 << " GB between nodes\n";
+      ++pairs;
+    }
+  }
+  std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  std::cout << pairs << " transfers planned in " << took.count() << " s\n";
+}
