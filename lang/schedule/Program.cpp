@@ -6,8 +6,8 @@ using cleave::sema::Value;
 
 namespace cleave::scheduling {
 
-// The loops of all stages together turn at most so often: far above what any
-// schedule needs, and over in a moment.
+// What the loops of all stages together may do: far above what any schedule
+// needs, and over in moments.
 static int64_t mostTurns(const schedule::Schedule &schedule) {
   return (int64_t(1) << 22) +
          16 * int64_t(schedule.stages) * schedule.micros * schedule.chunks;
@@ -17,7 +17,12 @@ bool Program::run(const sema::Environment &parameters,
                   schedule::Schedule &result) {
   schedule = &result;
   schedule->actions.emplace_back();
+  if (!started) {
+    started = true;
+    work = mostTurns(*schedule) * sema::workOfTurn;
+  }
   Scope scope(nullptr, parameters);
+  scope.environment.work = &work;
   return block(decl.body, scope);
 }
 
@@ -180,10 +185,9 @@ bool Program::loop(const ForStmt &stmt, Scope &scope) {
     return false;
   }
   for (int64_t i = 0, n = over->length(); i < n; ++i) {
-    if (++turns > mostTurns(*schedule)) {
+    if ((work -= sema::workOfTurn) < 0) {
       diags.error(Diag::ScheduleTooLong, stmt.over->range,
-                  "the schedule's loops turn more than " +
-                      std::to_string(mostTurns(*schedule)) + " times");
+                  "the schedule's loops run too long");
       return false;
     }
     Scope inner(&scope, scope.environment);

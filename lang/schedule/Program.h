@@ -61,7 +61,8 @@ private:
   DiagnosticEngine &diags;
   schedule::Schedule *schedule = nullptr;
   std::map<const ast::ActionStmt *, uint32_t> sourceOf;
-  int64_t turns = 0; // of the loops of all stages so far
+  bool started = false;
+  int64_t work = 0; // what all stages together may still do
 };
 
 } // namespace cleave::scheduling

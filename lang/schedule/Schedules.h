@@ -19,8 +19,8 @@
 // and the actions `forward`, `backward`, `input_grad`, `weight_grad`. What an
 // action is of: a microbatch, or with several chunks a tuple (microbatch,
 // chunk). Loops turn at most 2^22 times in all, and 16 more for each stage,
-// chunk and microbatch; a stage's actions are at most four for each of its
-// chunks and microbatches: so everything ends.
+// chunk and microbatch (fewer where they copy long lists); a stage's actions
+// are at most four for each of its chunks and microbatches: so everything ends.
 #pragma once
 
 #include "lang/ast/Ast.h"

@@ -62,8 +62,7 @@ std::vector<std::string> streamOf(const Schedule &schedule, int32_t stage) {
   const Proof *proof = std::get_if<Proof>(&outcome);
   std::vector<std::string> texts;
   for (size_t i = 0; proof && i < proof->streams.stages[stage].size(); ++i) {
-    texts.push_back(
-        describe(proof->streams.stages[stage][i], schedule, stage));
+    texts.push_back(describe(proof->streams.stages[stage][i], schedule, stage));
   }
   return texts;
 }
@@ -156,7 +155,8 @@ TEST(Messages, NeighboursThatSendToEachOther) {
 }
 
 TEST(Messages, NeighboursOnOneStageNeedNone) {
-  EXPECT_EQ(streamOf(plain(1, {"F0 B0"}), 0), (Texts{"forward 0", "backward 0"}));
+  EXPECT_EQ(streamOf(plain(1, {"F0 B0"}), 0),
+            (Texts{"forward 0", "backward 0"}));
   // The turn of a V lies on the last stage.
   Schedule folded = make(1, 2, Placement::Folded,
                          {"F0.0 F0.1 B0.1 B0.0", "F0.0 F0.1 B0.1 B0.0"});
@@ -169,8 +169,7 @@ TEST(Messages, NeighboursOnOneStageNeedNone) {
 
 TEST(Messages, PendingPeaks) {
   // Stage 1 takes nothing until all is there.
-  Schedule schedule =
-      plain(3, {"F0 F1 F2 B0 B1 B2", "F2 F1 F0 B0 B1 B2"});
+  Schedule schedule = plain(3, {"F0 F1 F2 B0 B1 B2", "F2 F1 F0 B0 B1 B2"});
   auto outcome = check(schedule);
   ASSERT_TRUE(std::holds_alternative<Proof>(outcome));
   EXPECT_EQ(std::get<Proof>(outcome).pendingPeaks,
@@ -194,11 +193,11 @@ TEST(Timelines, LinksTakeTimeAndNoStage) {
     const Interval &interval = timeline.actions[stage][i];
     return std::pair(interval.start, interval.finish);
   };
-  EXPECT_EQ(at(0, 1), std::pair(1.0, 2.0));     // the link keeps nobody busy
-  EXPECT_EQ(at(1, 0), std::pair(1.25, 3.25));   // F0 after the link
-  EXPECT_EQ(at(1, 1), std::pair(3.25, 4.75));   // B0 = 1 + 0.5
-  EXPECT_EQ(at(0, 2), std::pair(5.0, 7.0));     // B0 after the link
-  EXPECT_EQ(at(1, 3), std::pair(6.75, 8.25));   // B1
+  EXPECT_EQ(at(0, 1), std::pair(1.0, 2.0));   // the link keeps nobody busy
+  EXPECT_EQ(at(1, 0), std::pair(1.25, 3.25)); // F0 after the link
+  EXPECT_EQ(at(1, 1), std::pair(3.25, 4.75)); // B0 = 1 + 0.5
+  EXPECT_EQ(at(0, 2), std::pair(5.0, 7.0));   // B0 after the link
+  EXPECT_EQ(at(1, 3), std::pair(6.75, 8.25)); // B1
   EXPECT_EQ(at(0, 3), std::pair(8.5, 10.5));
   EXPECT_EQ(timeline.makespan, 10.5);
   EXPECT_EQ(timeline.stages[1].span(), 7.0);
@@ -219,15 +218,12 @@ TEST(Timelines, WithoutTimeThereIsNoBubble) {
 TEST(Timelines, Picture) {
   Schedule schedule = plain(2, {"F0 F1 B0 B1", "F0 B0 F1 B1"});
   Timeline timeline = simulate(schedule, equalTimes(schedule, 1, 1, 1, 0));
-  EXPECT_EQ(picture(schedule, timeline),
-            "stage 0   F0 F1       B0       B1\n"
-            "stage 1      F0 B0    F1 B1\n");
-  EXPECT_EQ(picture(schedule, timeline, 20),
-            "stage 0   F0 F1 …\n"
-            "stage 1      F0 B0 …\n");
-  EXPECT_EQ(picture(schedule, timeline, 0, 4),
-            "stage 0 … B0       B1\n"
-            "stage 1 … F1 B1\n");
+  EXPECT_EQ(picture(schedule, timeline), "stage 0   F0 F1       B0       B1\n"
+                                         "stage 1      F0 B0    F1 B1\n");
+  EXPECT_EQ(picture(schedule, timeline, 20), "stage 0   F0 F1 …\n"
+                                             "stage 1      F0 B0 …\n");
+  EXPECT_EQ(picture(schedule, timeline, 0, 4), "stage 0 … B0       B1\n"
+                                               "stage 1 … F1 B1\n");
 }
 
 //===----------------------------------------------------------------------===//
@@ -289,8 +285,8 @@ TEST(Violations, WholeAndSplitBackwards) {
 
 // On one stage chunk after chunk, so it is the order there that is wrong.
 TEST(Violations, ChunksOfOneStage) {
-  Violation bad = violationOf(
-      make(1, 2, Placement::Folded, {"F0.1 F0.0 B0.1 B0.0"}));
+  Violation bad =
+      violationOf(make(1, 2, Placement::Folded, {"F0.1 F0.0 B0.1 B0.0"}));
   EXPECT_EQ(bad.kind, Violation::Kind::TooEarly);
   EXPECT_EQ(bad.message, "stage 0 runs `forward (0, 1)` before `forward (0, "
                          "0)`, which it needs");
@@ -306,8 +302,7 @@ TEST(Csv, RoundTripsTheLibrary) {
     for (int64_t chunks : known.chunks) {
       for (int64_t stages : {1, 2, 5}) {
         for (int64_t micros : {1, 4, 11}) {
-          auto evaluated =
-              source.evaluate(known.name, stages, micros, chunks);
+          auto evaluated = source.evaluate(known.name, stages, micros, chunks);
           ASSERT_TRUE(evaluated);
           const Schedule &schedule = evaluated->schedule;
           for (Spelling spelling : {Spelling::Older, Spelling::Newer}) {
@@ -339,10 +334,10 @@ TEST(Csv, WhatBMeans) {
     }
     return letters;
   };
-  EXPECT_EQ(kinds("0F0,0B0\n"), "FB");                  // the same in both
-  EXPECT_EQ(kinds("0F0,0B0,0W0\n"), "FIW");             // older
-  EXPECT_EQ(kinds("0F0,0F1,0B0,0BW1,0W0\n"), "FFIBW");  // older
-  EXPECT_EQ(kinds("0F0,0F1,0I0,0B1,0W0\n"), "FFIBW");   // newer
+  EXPECT_EQ(kinds("0F0,0B0\n"), "FB");                 // the same in both
+  EXPECT_EQ(kinds("0F0,0B0,0W0\n"), "FIW");            // older
+  EXPECT_EQ(kinds("0F0,0F1,0B0,0BW1,0W0\n"), "FFIBW"); // older
+  EXPECT_EQ(kinds("0F0,0F1,0I0,0B1,0W0\n"), "FFIBW");  // newer
   EXPECT_EQ(kinds("0F0, (0F1;0B0)OVERLAP_F_B ,,0B1\r\n\r\n"), "FFBB");
 }
 
