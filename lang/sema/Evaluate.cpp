@@ -118,7 +118,10 @@ std::optional<Value> Evaluator::visitNumber(const NumberExpr &expr) {
 std::optional<Value> Evaluator::visitName(const Expr &expr,
                                           const std::string &name) {
   if (std::optional<Value> value = environment.lookup(name)) {
-    return spend(value->items.size(), expr.range) ? value : std::nullopt;
+    return spend(workOfItem * static_cast<int64_t>(value->items.size()),
+                 expr.range)
+               ? value
+               : std::nullopt;
   }
   for (const Environment *scope = &environment; scope; scope = scope->parent) {
     std::string later =
@@ -186,6 +189,14 @@ std::optional<Value> Evaluator::visitCall(const CallExpr &expr) {
                "unknown function `" + name + "` in a compile-time expression")
         .help(suggestion(name, known));
     return std::nullopt;
+  }
+  // The size of a named list, without a copy of the list.
+  if (name == "size" && expr.args.size() == 1 && !expr.args[0].name) {
+    auto *list = dynCast<NameExpr>(expr.args[0].value);
+    const Value *stored = list ? environment.findStored(list->name) : nullptr;
+    if (stored && !stored->items.empty()) {
+      return Value::ofInteger(stored->length());
+    }
   }
   std::vector<Value> args;
   for (const Arg &arg : expr.args) {
@@ -359,7 +370,8 @@ std::optional<Value> Evaluator::collect(std::vector<Value> items, bool isTuple,
                     std::to_string(mostDepth) + " deep, is too large");
     return std::nullopt;
   }
-  return spend(held, range) ? std::optional(std::move(value)) : std::nullopt;
+  return spend(workOfItem * held, range) ? std::optional(std::move(value))
+                                         : std::nullopt;
 }
 
 std::optional<Value> Evaluator::visitUnary(const UnaryExpr &expr) {

@@ -11,9 +11,9 @@
 // list or range; of a number, as a dim's name is its size, that number),
 // pieces(n, k) (the split rule: k ranges of 0 .. n).
 //
-// Whatever is written, evaluation ends: it counts *work*, 16 for a turn of a
-// loop and 1 for an item of a list that is copied, and lists are limited in
-// length and depth, with all that they hold.
+// Whatever is written, evaluation ends: it counts *work*, for turns of loops
+// and for items of lists that are copied, and lists are limited in length and
+// depth, with all that they hold.
 //
 // Nothing here depends on LLVM or MLIR.
 #pragma once
@@ -103,6 +103,8 @@ struct Environment {
 
 // What a turn of a loop counts for.
 inline constexpr int64_t workOfTurn = 16;
+// And a copied item.
+inline constexpr int64_t workOfItem = 4;
 
 // The value, or nothing after an error was reported.
 std::optional<Value> evaluate(const ast::Expr &expr,
