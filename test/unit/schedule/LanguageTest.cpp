@@ -3,8 +3,9 @@
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What is wrong with a schedule's program is tested in test/schedule; here, what
-// programs mean, and how a pipeline finds its schedule and gives it arguments.
+// What is wrong with a schedule's program is tested in test/schedule; here,
+// what programs mean, and how a pipeline finds its schedule and gives it
+// arguments.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,27 +66,29 @@ struct Pipeline : Source {
 } // namespace
 
 TEST(Programs, VariablesConditionsAndTuples) {
-  Source source("schedule s(stage, micro) {\n"
-                "  var next, more = 0, true\n"
-                "  for m, c in [(0, 1), (1, 2)] {\n"
-                "    let a, b = (m, c)\n"
-                "    if b == 2 { next = next + 1 } else if a == 0 { forward a }\n"
-                "    else { more = false }\n"
-                "  }\n"
-                "  forward next\n"
-                "  if stage == 0 and more { for m in [1, 0] { backward m } }\n"
-                "}\n");
+  Source source(
+      "schedule s(stage, micro) {\n"
+      "  var next, more = 0, true\n"
+      "  for m, c in [(0, 1), (1, 2)] {\n"
+      "    let a, b = (m, c)\n"
+      "    if b == 2 { next = next + 1 } else if a == 0 { forward a }\n"
+      "    else { more = false }\n"
+      "  }\n"
+      "  forward next\n"
+      "  if stage == 0 and more { for m in [1, 0] { backward m } }\n"
+      "}\n");
   EXPECT_EQ(order(source.evaluate("s", 2, 2), 0), "F0 F1 B1 B0")
       << source.diags.text();
   EXPECT_EQ(order(source.evaluate("s", 2, 2), 1), "F0 F1");
 }
 
 TEST(Programs, ChunksByDefault) {
-  Source source("schedule two(micro, chunks = 2) folded {\n"
-                "  for c in 0 .. chunks { forward (0, c) }\n"
-                "}\n"
-                "schedule any(micro, chunks) dealt { forward (0, chunks - 1) }\n"
-                "schedule single(micro) { forward 0 }\n");
+  Source source(
+      "schedule two(micro, chunks = 2) folded {\n"
+      "  for c in 0 .. chunks { forward (0, c) }\n"
+      "}\n"
+      "schedule any(micro, chunks) dealt { forward (0, chunks - 1) }\n"
+      "schedule single(micro) { forward 0 }\n");
   EXPECT_EQ(order(source.evaluate("two", 1, 1), 0), "F0.0 F0.1");
   EXPECT_EQ(order(source.evaluate("two", 1, 1, 3), 0), "F0.0 F0.1 F0.2");
   EXPECT_EQ(order(source.evaluate("two", 1, 1, 1), 0), "F0");
@@ -173,8 +176,8 @@ TEST(Library, IsShort) {
   Source &source = librarySource();
   for (const ast::ScheduleDecl *decl :
        scheduling::allSchedules(source.program->files)) {
-    LineColumn first = source.sources.lineColumn(decl->range.file,
-                                                 decl->range.begin);
+    LineColumn first =
+        source.sources.lineColumn(decl->range.file, decl->range.begin);
     LineColumn last =
         source.sources.lineColumn(decl->range.file, decl->range.end);
     EXPECT_LE(last.line - first.line + 1, 25u) << decl->name.text;
