@@ -66,12 +66,23 @@ function(cleave_executable name)
   endif()
 endfunction()
 
-# cleave_unit_test(NAME sources... [MLIR] [DEPENDS targets...])
-#   A GoogleTest program under ctest.
+# cleave_unit_test(NAME sources... [MLIR] [DEPENDS targets...] [SHARDS n])
+#   A GoogleTest program under ctest; with SHARDS as n entries, each a part of its
+#   tests, that may run at once.
 function(cleave_unit_test name)
-  cleave_executable(${name} ${ARGN})
+  cmake_parse_arguments(TEST "" "SHARDS" "" ${ARGN})
+  cleave_executable(${name} ${TEST_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE
     CLEAVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  add_test(NAME unit/${name} COMMAND ${name})
+  if(NOT TEST_SHARDS)
+    add_test(NAME unit/${name} COMMAND ${name})
+    return()
+  endif()
+  math(EXPR last "${TEST_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    add_test(NAME unit/${name}/${shard} COMMAND ${name})
+    set_tests_properties(unit/${name}/${shard} PROPERTIES ENVIRONMENT
+      "GTEST_TOTAL_SHARDS=${TEST_SHARDS};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
 endfunction()

@@ -219,6 +219,43 @@ static int64_t mostHeld(int64_t size, const Split &split, const Mesh &mesh) {
   return *std::max_element(held.begin(), held.end());
 }
 
+/// Where the pieces begin, and the size.
+static std::vector<int64_t> cutsOf(int64_t size, const Split &split,
+                                   const Mesh &mesh) {
+  if (!split.cuts.empty()) {
+    return split.cuts;
+  }
+  int64_t count = mesh.sizeOf(split.atoms);
+  std::vector<int64_t> cuts;
+  for (int64_t i = 0; i < count; ++i) {
+    cuts.push_back(splitRule(size, count, i, split.unit).begin);
+  }
+  cuts.push_back(size);
+  return cuts;
+}
+
+Split windowOf(int64_t size, const Split &split, int64_t offset,
+               int64_t windowSize, const Mesh &mesh) {
+  if (split.isWhole() || (offset == 0 && size == windowSize)) {
+    return split;
+  }
+  Split window;
+  window.atoms = split.atoms;
+  window.places = split.places;
+  window.cuts = cutsOf(size, split, mesh);
+  for (int64_t &cut : window.cuts) {
+    cut = std::clamp<int64_t>(cut + offset, 0, windowSize);
+  }
+  window.cuts.front() = 0;
+  window.cuts.back() = windowSize;
+  Split rule;
+  rule.atoms = split.atoms;
+  if (window.places.empty() && window.cuts == cutsOf(windowSize, rule, mesh)) {
+    return rule;
+  }
+  return window;
+}
+
 int64_t largestPiece(int64_t size, const Split &split, const Mesh &mesh) {
   if (!isContiguous(split)) {
     return mostHeld(size, split, mesh);

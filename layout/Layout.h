@@ -38,6 +38,14 @@
 // instant; devices at the first instant have their own numbers, so that what no
 // time splits need not know of times.
 //
+// A *window* on a dim is another dim whose index is that of the first plus a
+// constant *offset*: elements 4 to 16 of a dim have the offset -4, a dim of 12
+// at 2 of a larger one has the offset 2. Devices that keep the elements they
+// have hold a window by explicit cuts:
+//
+//   n = 16, k = 4:   [0,4) [4,8) [8,12) [12,16)
+//   elements 5..16:  [0,0) [0,3) [3,7)  [7,11)    the first device has none
+//
 // A coordinate may be the place of several pieces (dealt and folded rounds): it
 // holds them one after the other, in the order of pieces. What asks for one
 // piece checks `isContiguous` first.
@@ -167,6 +175,14 @@ std::vector<Piece> piecesOf(int64_t size, const Split &split, const Mesh &mesh,
 /// How many elements of a dim `device` holds.
 int64_t heldBy(int64_t size, const Split &split, const Mesh &mesh,
                int64_t device);
+
+/// The split of a dim of `windowSize` elements, whose index is that of a dim of
+/// `size` elements split by `split` plus `offset`, where every coordinate keeps
+/// the elements that it has. Elements of the window that the other dim lacks
+/// lie with their nearest neighbour. Explicit cuts, unless the split rule has
+/// the same.
+Split windowOf(int64_t size, const Split &split, int64_t offset,
+               int64_t windowSize, const Mesh &mesh);
 
 /// The most that any device holds: what buffers are sized for.
 int64_t largestPiece(int64_t size, const Split &split, const Mesh &mesh);

@@ -98,9 +98,8 @@ std::optional<Violation> Checker::checkShape() const {
   Violation bad;
   auto range = [&](const char *what, int64_t size, int64_t most) {
     if (bad.message.empty() && (size < 1 || size > most)) {
-      bad.message = std::string("a schedule has 1 to ") +
-                    std::to_string(most) + " " + what + ", not " +
-                    std::to_string(size);
+      bad.message = std::string("a schedule has 1 to ") + std::to_string(most) +
+                    " " + what + ", not " + std::to_string(size);
     }
   };
   range("stages", schedule.stages, mostStages);
@@ -284,6 +283,7 @@ std::optional<Violation> Checker::checkOrder(Index &index) {
                   " before " + quote(at(input)) + ", which it needs");
           bad.hasOther = true;
           bad.other = input;
+          bad.timeline = pictureOf(schedule); // it waits there for ever
           return bad;
         }
       }
@@ -303,8 +303,7 @@ std::optional<Violation> Checker::checkDeadlock(Index &index) {
     return place.action < timeline.actions[place.stage].size();
   };
   auto nextOf = [&](int32_t stage) {
-    return Place{stage,
-                 static_cast<uint32_t>(timeline.actions[stage].size())};
+    return Place{stage, static_cast<uint32_t>(timeline.actions[stage].size())};
   };
   // Every stage that has not ended waits for another one, so this walk comes
   // back to a stage where it was.
@@ -329,11 +328,11 @@ std::optional<Violation> Checker::checkDeadlock(Index &index) {
   bad.stage = stage;
   bad.hasPlace = true;
   bad.place = nextOf(stage);
-  size_t first = std::find(visited.begin(), visited.end(), stage) -
-                 visited.begin();
+  size_t first =
+      std::find(visited.begin(), visited.end(), stage) - visited.begin();
   std::string names;
   for (size_t i = first; i < visited.size(); ++i) {
-    names += (i == first                  ? ""
+    names += (i == first                ? ""
               : i + 1 == visited.size() ? " and "
                                         : ", ") +
              std::to_string(visited[i]);
@@ -397,9 +396,8 @@ std::string Checker::pictureOf(const Schedule &shown) const {
   // As many of the last steps as fit a line.
   constexpr int64_t columns = 100;
   constexpr double steps = 16;
-  Timeline timeline =
-      simulate(shown, equalTimes(shown, shown.chunks, shown.chunks,
-                                 shown.chunks, 0));
+  Timeline timeline = simulate(
+      shown, equalTimes(shown, shown.chunks, shown.chunks, shown.chunks, 0));
   return picture(shown, timeline, columns,
                  std::max(0.0, timeline.makespan - steps));
 }

@@ -26,9 +26,8 @@ struct Cell {
 };
 
 /// Words of PyTorch's notation that are no work of a stage.
-constexpr std::array notWork = {"SEND_F", "RECV_F",  "SEND_B",
-                                "RECV_B", "UNSHARD", "RESHARD",
-                                "REDUCE_GRAD"};
+constexpr std::array notWork = {"SEND_F",  "RECV_F",  "SEND_B",     "RECV_B",
+                                "UNSHARD", "RESHARD", "REDUCE_GRAD"};
 
 constexpr std::string_view overlap = "OVERLAP_F_B";
 
@@ -38,7 +37,8 @@ public:
       : text(text), name(std::move(name)) {}
 
   std::variant<Schedule, CsvError> run() {
-    bool good = readRows() && chooseSpelling() && findSizes() && findPlacement();
+    bool good =
+        readRows() && chooseSpelling() && findSizes() && findPlacement();
     if (good) {
       fill();
     }
@@ -118,8 +118,8 @@ bool Reader::readRows() {
   for (size_t begin = 0; begin <= last;) {
     size_t end = std::min(text.find('\n', begin), text.size());
     if (rows.size() == static_cast<size_t>(mostStages)) {
-      return fail(begin, end, "more than " + std::to_string(mostStages) +
-                                  " rows");
+      return fail(begin, end,
+                  "more than " + std::to_string(mostStages) + " rows");
     }
     rows.emplace_back();
     if (!readRow(begin, end)) {
@@ -127,8 +127,7 @@ bool Reader::readRows() {
     }
     if (rows.back().empty()) {
       return fail(begin, end,
-                  "rank " + std::to_string(rows.size() - 1) +
-                      " has no actions",
+                  "rank " + std::to_string(rows.size() - 1) + " has no actions",
                   "a row is a rank, from 0 on");
     }
     begin = end + 1;
@@ -196,12 +195,12 @@ bool Reader::readAction(size_t begin, size_t end, Cell &cell) {
     return wrong();
   }
   const char *digits = letter;
-  while (digits != stop && (*digits == '_' || (*digits >= 'A' && *digits <= 'Z'))) {
+  while (digits != stop &&
+         (*digits == '_' || (*digits >= 'A' && *digits <= 'Z'))) {
     ++digits;
   }
   cell.letter = {letter, static_cast<size_t>(digits - letter)};
-  if (std::find(notWork.begin(), notWork.end(), cell.letter) !=
-      notWork.end()) {
+  if (std::find(notWork.begin(), notWork.end(), cell.letter) != notWork.end()) {
     return fail(begin, end,
                 quote(begin, end) + " is communication, not work of a stage",
                 "leave such cells out: messages follow from the actions");
@@ -235,8 +234,8 @@ bool Reader::chooseSpelling() {
                 "newer: B whole backward, I input gradient; older: BW whole "
                 "backward, B input gradient");
   }
-  spelling =
-      !newer && !overlaps && (older || weight) ? Spelling::Older : Spelling::Newer;
+  spelling = !newer && !overlaps && (older || weight) ? Spelling::Older
+                                                      : Spelling::Newer;
   return true;
 }
 
@@ -314,8 +313,8 @@ Kind Reader::kindOf(const Cell &cell) const {
   if (cell.letter == "W") {
     return Kind::WeightGradient;
   }
-  bool isInput = cell.letter == "I" ||
-                 (cell.letter == "B" && spelling == Spelling::Older);
+  bool isInput =
+      cell.letter == "I" || (cell.letter == "B" && spelling == Spelling::Older);
   return isInput ? Kind::InputGradient : Kind::Backward;
 }
 
@@ -346,8 +345,7 @@ std::string writeCsv(const Schedule &schedule, Spelling spelling) {
   for (int32_t stage = 0; stage < schedule.stages; ++stage) {
     const char *separator = "";
     for (const Action &action : schedule.actions[stage]) {
-      text += separator +
-              std::to_string(schedule.positionOf(stage, action)) +
+      text += separator + std::to_string(schedule.positionOf(stage, action)) +
               letters[static_cast<size_t>(action.kind)] +
               std::to_string(action.micro);
       separator = ",";

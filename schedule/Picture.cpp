@@ -74,8 +74,8 @@ std::string picture(const Schedule &schedule, const Timeline &timeline,
                (from > 0 ? " …" : "  ");
     row.start = row.text.size() + 1;
     row.text += ' ';
-    row.limit = static_cast<size_t>(
-        columns > 0 ? std::min(columns, mostColumns) : mostColumns);
+    row.limit = static_cast<size_t>(columns > 0 ? std::min(columns, mostColumns)
+                                                : mostColumns);
     const std::vector<Action> &actions = schedule.actions[stage];
     const std::vector<Interval> &done = timeline.actions[stage];
     for (size_t i = 0; i < done.size(); ++i) {

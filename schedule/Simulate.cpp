@@ -151,8 +151,7 @@ private:
       own.finish = done.back().finish;
       for (size_t i = 0; i < done.size(); ++i) {
         const Action &action = schedule.actions[stage][i];
-        own.work +=
-            times.of(action.kind, schedule.positionOf(stage, action));
+        own.work += times.of(action.kind, schedule.positionOf(stage, action));
       }
       timeline.makespan = std::max(timeline.makespan, own.finish);
       if (!longest || own.span() > longest->span()) {
@@ -162,8 +161,7 @@ private:
     timeline.longestSpan = longest ? longest->span() : 0;
     if (timeline.longestSpan > 0) {
       // Sums of many times differ by their rounding.
-      timeline.bubble =
-          std::max(0.0, longest->idle() / timeline.longestSpan);
+      timeline.bubble = std::max(0.0, longest->idle() / timeline.longestSpan);
     }
   }
 

@@ -143,8 +143,7 @@ std::vector<int64_t> pendingPeaks(const Schedule &schedule,
 std::string describe(const Operation &operation, const Schedule &schedule,
                      int32_t stage) {
   if (!operation.isMessage()) {
-    return describe(schedule.actions[stage][operation.action],
-                    schedule.chunks);
+    return describe(schedule.actions[stage][operation.action], schedule.chunks);
   }
   bool isGradient = operation.kind == Operation::Kind::SendGradient ||
                     operation.kind == Operation::Kind::ReceiveGradient;

@@ -27,7 +27,7 @@
 // latest before its consumer.
 //
 //   1F1B, p = 2, m = 2     stage 0:  F0 send  F1 send  receive B0 receive B1
-//                          stage 1:  receive F0 B0 send ...
+//                          stage 1:  receive F0 receive B0 send F1 B1 send
 //
 // Limits. The order is by unit times, so a stage that is far slower than the
 // others may keep a sender waiting where sends wait; where sends do not wait

@@ -178,7 +178,14 @@ void ProgramWriter::writeStart(const Action &action, Body &body) {
                : isa<spmd::ReduceScatterOp>(action.op)
                    ? CollectiveKind::ReduceScatter
                : isa<spmd::AllGatherOp>(action.op) ? CollectiveKind::AllGather
+               : isa<spmd::ShiftOp>(action.op)     ? CollectiveKind::Shift
                                                    : CollectiveKind::AllToAll;
+  if (auto shift = dyn_cast<spmd::ShiftOp>(action.op);
+      shift && shift.getDim()) {
+    table.shift.assign(from.dims.size(), 0);
+    table.shift[clv::findDim(source.getType(), *shift.getDim())] =
+        static_cast<int64_t>(shift.getBy());
+  }
   table.reduction = static_cast<format::Reduction>(from.reduction);
   table.group.assign(collective.getGroup().begin(),
                      collective.getGroup().end());

@@ -246,6 +246,9 @@ format::CollectiveT PlanReader::readCollective(exec::StartOp start) {
   table.group = atomsOf(start.getGroup());
   table.partial = atomsOf(start.getPartial());
   table.holders = residenceOf(start.getHolders());
+  if (std::optional<ArrayRef<int64_t>> by = start.getBy()) {
+    table.shift = numbersOf(*by);
+  }
   SmallVector<exec::View> views = exec::viewsIn(start.getViews());
   table.source = boxed(views[0]);
   table.target = boxed(views[1]);

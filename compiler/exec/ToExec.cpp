@@ -292,7 +292,10 @@ void PlanWriter::writeCollective(const format::CollectiveT &collective) {
       views({collective.source.get(), collective.target.get()}),
       w.numbers(collective.group),
       static_cast<clv::Reduction>(collective.reduction),
-      w.numbers(collective.partial), w.residence(collective.holders), where);
+      w.numbers(collective.partial),
+      collective.shift.empty() ? DenseI64ArrayAttr()
+                               : w.b.getDenseI64ArrayAttr(collective.shift),
+      w.residence(collective.holders), where);
 }
 
 void PlanWriter::writeLoop(const format::LoopT &loop) {

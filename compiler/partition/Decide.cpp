@@ -41,13 +41,16 @@ static void truncate(Split &split, AtomId atom) {
 
 namespace {
 
-/// One way: which operands stay pending, over which atoms.
+/// Which side of a window says how it is cut.
+enum class Window : uint8_t { Operand, Result, Whole };
+
+/// One way: which operands stay pending, over which atoms; how windows are cut.
 class Way {
 public:
   Way(const Query &query, reshard::Cache &cache, std::vector<bool> passes,
-      Atoms pending)
+      Atoms pending, Window window)
       : query(query), rule(query.rule), cache(cache), passes(std::move(passes)),
-        pending(std::move(pending)) {}
+        pending(std::move(pending)), window(window) {}
 
   /// Nothing where an operand that stays pending stands in another's way.
   std::optional<Decision> run() {
@@ -89,8 +92,12 @@ private:
       origin = {operand, dim};
     };
     int result = factor.results.empty() ? -1 : factor.results[0];
-    if (factor.kind != FactorKind::Whole) {
-      for (size_t i = 0; i < factor.operands.size(); ++i) {
+    bool isWindow = factor.kind == FactorKind::Window;
+    bool isWhole = factor.kind == FactorKind::Whole ||
+                   (isWindow && window == Window::Whole);
+    bool followsResult = isWindow && window == Window::Result;
+    if (!isWhole) {
+      for (size_t i = 0; i < factor.operands.size() && !followsResult; ++i) {
         int dim = factor.operands[i];
         if (dim < 0 || seen[i].dims[dim].isWhole()) {
           continue;
@@ -147,6 +154,25 @@ private:
     }
   }
 
+  /// The split of a factor for one dim of `size` elements: of a window, that on
+  /// its other side cut at the same elements.
+  Split splitFor(size_t f, bool ofResult, int64_t size) const {
+    const Factor &factor = rule.factors[f];
+    const Split &split = decision.splits[f];
+    int operand = decision.origins[f].operand;
+    bool fromResult = operand < 0;
+    if (factor.kind != FactorKind::Window || ofResult == fromResult ||
+        split.isWhole()) {
+      return split;
+    }
+    int dim = decision.origins[f].dim;
+    const reshard::Subject &from =
+        fromResult ? query.subject : query.operands[operand].subject;
+    return windowOf(from.sizes[dim], split,
+                    fromResult ? -factor.offset : factor.offset, size,
+                    *from.mesh);
+  }
+
   void finish() {
     Layout &natural = decision.natural;
     natural.dims.resize(query.result.dims.size());
@@ -168,12 +194,15 @@ private:
         decision.origins[f].dim = -1;
       }
       for (size_t i = 0; i < factor.operands.size(); ++i) {
-        if (factor.operands[i] >= 0) {
-          decision.operands[i].dims[factor.operands[i]] = split;
+        if (int at = factor.operands[i]; at >= 0) {
+          decision.operands[i].dims[at] = splitFor(
+              f, /*ofResult=*/false, query.operands[i].subject.sizes[at]);
         }
       }
       if (!factor.results.empty() && factor.results[0] >= 0) {
-        natural.dims[factor.results[0]] = split;
+        int at = factor.results[0];
+        natural.dims[at] =
+            splitFor(f, /*ofResult=*/true, query.subject.sizes[at]);
       }
       if (factor.kind == FactorKind::Sum || factor.kind == FactorKind::Max ||
           factor.kind == FactorKind::Min) {
@@ -191,7 +220,9 @@ private:
       decision.total += cost(query.operands[i].now, decision.operands[i],
                              query.operands[i].subject);
     }
-    decision.total += cost(natural, query.result, query.subject);
+    if (!query.resultStays || natural.isPartial()) {
+      decision.total += cost(natural, query.result, query.subject);
+    }
   }
 
   int64_t cost(const Layout &from, const Layout &to,
@@ -204,6 +235,7 @@ private:
   reshard::Cache &cache;
   std::vector<bool> passes;
   Atoms pending;
+  Window window;
   std::vector<Layout> seen;
   Decision decision;
 };
@@ -216,12 +248,20 @@ Decision decide(const Query &query, reshard::Cache &cache) {
     const Layout &now = query.operands[i].now;
     return now.isPartial() && now.reduction == layout::Reduction::Sum;
   };
+  std::vector<Window> windows = {Window::Operand};
+  for (const Factor &factor : query.rule.factors) {
+    if (factor.kind == FactorKind::Window) {
+      windows = {Window::Operand, Window::Result, Window::Whole};
+    }
+  }
   std::optional<Decision> best;
-  auto attempt = [&](std::vector<bool> passes, Atoms pending) {
-    std::optional<Decision> found =
-        Way(query, cache, std::move(passes), std::move(pending)).run();
-    if (found && (!best || found->total < best->total)) {
-      best = std::move(found);
+  auto attempt = [&](const std::vector<bool> &passes, const Atoms &pending) {
+    for (Window window : windows) {
+      std::optional<Decision> found =
+          Way(query, cache, passes, pending, window).run();
+      if (found && (!best || found->total < best->total)) {
+        best = std::move(found);
+      }
     }
   };
   if (query.rule.additive) {

@@ -18,6 +18,9 @@
 //    decides, else the earlier operand; a longer split of the same major atoms
 //    wins over a shorter one.
 //  * Operands that do not fit move.
+//  * A window (slice, pad) is cut at the same elements on both sides: as its
+//    operand is, or as its result is declared, or it is whole, whichever lets
+//    all devices send the least. Equal costs: in this order.
 //
 // Pending sums. A pending operand either stays pending, and then the result is
 // pending, or is reduced first. It may stay pending where the rule says that
@@ -32,6 +35,11 @@
 // declared whole: reducing both sends 2 * 2(n-1)/n S, reducing their sum half
 // of that, so both stay pending. add(x, h), x whole, h pending: x is the same
 // on every device and would be added n times; h is reduced first.
+//
+// Example. slice(m[16: a], 1 .. 16) on a = 4 has the cuts 0 3 7 11 15 for
+// nothing. Where the result is declared whole, 15 elements are gathered,
+// not 16. pad(m[4: a], at 2 of 16), declared on a: its operand gets the cuts 0
+// 2 4 4 4, for which three elements move; zeros never do.
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,6 +68,9 @@ struct Query {
   std::vector<OperandState> operands;
   layout::Layout result; ///< declared; never pending
   reshard::Subject subject;
+  /// Whether the result stays as it is made while nothing in it is pending: its
+  /// readers are windows.
+  bool resultStays = false;
 };
 
 /// Where a factor's split comes from.
@@ -71,7 +82,8 @@ struct Origin {
 struct Decision {
   std::vector<layout::Layout> operands; ///< as the operation reads them
   layout::Layout natural; ///< of the result, before it is brought anywhere
-  std::vector<layout::Split> splits; ///< of each factor
+  std::vector<layout::Split> splits; ///< of each factor; of a window, as its
+                                     ///< origin has it
   std::vector<Origin> origins;       ///< of each factor
   int64_t total = 0;                 ///< bytes that all devices send for it
 };

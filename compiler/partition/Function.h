@@ -5,8 +5,9 @@
 //
 // A function is rewritten in place, operation after operation in program order:
 // a value's type says where it is, global until its operation is done, local
-// after. Partition.cpp walks; Operations.cpp, Sums.cpp and Repeats.cpp do one
-// kind of operation each; Moves.cpp brings values from layout to layout.
+// after. Partition.cpp walks; Operations.cpp, Sums.cpp, Rolls.cpp and
+// Repeats.cpp do one kind of operation each; Moves.cpp brings values from
+// layout to layout.
 //
 //===----------------------------------------------------------------------===//
 
@@ -67,6 +68,10 @@ private:
   Notes explain(mlir::Operation *op, const Declared &declared,
                 const Query &query, const Decision &decision);
   mlir::LogicalResult runSum(clv::AddOp root);
+  mlir::LogicalResult runRoll(spmd::ShiftOp roll);
+  mlir::Value rollWhole(spmd::ShiftOp roll);
+  void rollSplit(spmd::ShiftOp roll, const Need &need,
+                 const layout::Layout &result);
 
   mlir::LogicalResult enterRepeat(clv::RepeatOp op);
   bool isAccumulator(clv::RepeatOp op, unsigned carried);
@@ -78,6 +83,7 @@ private:
   void hoistWeights(clv::RepeatOp op, unsigned stacked);
 
   bool staysPending(mlir::Value value);
+  bool staysWindow(mlir::Value value);
   void settle(mlir::Value value, const Declared &declared);
   void keepInAnyCase(mlir::Value moved);
   mlir::Value move(mlir::Value value, const Need &need);
@@ -132,6 +138,9 @@ private:
   llvm::DenseMap<mlir::Operation *, size_t> repeatedRecords;
 };
 
+/// Writes the sums of two parts of a value that are rolls of it as shifts, of
+/// global types and over no atoms yet.
+void foldRolls(mlir::Block &block);
 /// Whether a value is zero everywhere.
 bool isZero(mlir::Value value);
 /// What a plan says of each dim.

@@ -114,6 +114,10 @@ Value FunctionPartitioner::emit(Value value, const reshard::Move &step,
   case reshard::Kind::AllToAll:
     create(spmd::AllToAllOp());
     break;
+  case reshard::Kind::Shift:
+    op = builder.create<spmd::ShiftOp>(loc, type, value, atoms, reason, avoid,
+                                       StringAttr());
+    break;
   case reshard::Kind::AllReduce:
     create(spmd::AllReduceOp());
     break;
@@ -215,7 +219,8 @@ bool FunctionPartitioner::staysPending(Value value) {
     return value.hasOneUse() && index < repeat.getCarried().size() &&
            repeat.getCarriedArguments()[index].getType() == value.getType();
   }
-  if (isa<clv::EdgeOp, clv::GradientOp, func::ReturnOp>(reader)) {
+  if (isa<clv::EdgeOp, clv::GradientOp, spmd::ShiftOp, func::ReturnOp>(
+          reader)) {
     return true;
   }
   if (!isa<clv::RuleInterface>(reader)) {
@@ -233,11 +238,24 @@ bool FunctionPartitioner::staysPending(Value value) {
   return value.hasOneUse();
 }
 
-/// Brings a new result to its declared layout, unless its sum is put off.
+/// Whether a window keeps the cuts that it has until other windows read it: of
+/// a roll or a concatenation only what ends elsewhere is sent.
+bool FunctionPartitioner::staysWindow(Value value) {
+  auto isWindow = [&](Operation *op) {
+    return isa<clv::SliceOp, clv::PadOp>(op) &&
+           op->getBlock() == value.getParentBlock();
+  };
+  return isWindow(value.getDefiningOp()) && !value.use_empty() &&
+         llvm::all_of(value.getUsers(), isWindow);
+}
+
+/// Brings a new result to its declared layout, unless its sum is put off or its
+/// readers are windows.
 void FunctionPartitioner::settle(Value value, const Declared &declared) {
   Layout now = spmd::layoutOf(value.getType());
   bool isSum = now.isPartial() && now.reduction == layout::Reduction::Sum;
-  if (isSum && staysPending(value)) {
+  if ((isSum && staysPending(value)) ||
+      (!now.isPartial() && staysWindow(value))) {
     return;
   }
   Operation *op = value.getDefiningOp();

@@ -15,8 +15,9 @@ using clv::RepeatOp;
 using layout::Layout;
 
 static bool reduces(const clv::Factor &factor) {
-  return factor.kind != clv::FactorKind::Parallel &&
-         factor.kind != clv::FactorKind::Whole;
+  return factor.kind == clv::FactorKind::Sum ||
+         factor.kind == clv::FactorKind::Max ||
+         factor.kind == clv::FactorKind::Min;
 }
 
 /// What Decide.h wants to know of an operation.
@@ -31,6 +32,7 @@ LogicalResult FunctionPartitioner::ask(Operation *op, const Declared &declared,
   }
   query.result = declared.layout();
   query.subject = subjectOf(op->getResult(0));
+  query.resultStays = staysWindow(op->getResult(0));
   for (Value operand : op->getOperands()) {
     OperandState state;
     state.now = spmd::layoutOf(operand.getType());

@@ -64,6 +64,10 @@ LogicalResult FunctionPartitioner::runOperation(Operation *op) {
       .Case([&](clv::WeightOp weight) { return runWeight(weight); })
       .Case([&](RepeatOp repeat) { return runRepeat(repeat); })
       .Case([&](clv::AddOp sum) { return runSum(sum); })
+      .Case([&](spmd::ShiftOp shift) {
+        // Of foldRolls; any other is of a program that is partitioned already.
+        return shift.getAtoms().empty() ? runRoll(shift) : runCompute(shift);
+      })
       .Case([&](func::ReturnOp end) { return runReturn(end); })
       .Case([&](clv::YieldOp) { return success(); })
       .Case([&](spmd::LocalSliceOp) { return success(); }) // an input's
@@ -173,6 +177,7 @@ LogicalResult FunctionPartitioner::run() {
   }
   Block &body = function.getBody().front();
   eraseUnread(body);
+  foldRolls(body);
   if (failed(runArguments()) || failed(runBlock(body))) {
     return failure();
   }

@@ -131,6 +131,8 @@ std::string partitioning::avoidFor(const Change &change,
              "(`zero(stage: 3)`)";
     }
     return "shard the same dim on " + axes + " on both sides";
+  case reshard::Kind::Shift:
+    return "keep the dim whole on " + axes;
   case reshard::Kind::AllToAll:
     return "shard the same dim on " + axes + " on both sides";
   }

@@ -19,6 +19,8 @@ using namespace mlir;
 using namespace cleave;
 using layout::Layout;
 using layout::Piece;
+using partitioning::Pieces;
+using partitioning::Placed;
 using reference::Tensor;
 
 namespace {
@@ -84,25 +86,32 @@ void forShared(const Box &a, const Box &b, Visit visit) {
   }
 }
 
+Box boxOf(const Placed &placed, const layout::Mesh &mesh, int64_t device) {
+  Box box;
+  for (size_t d = 0; d < placed.sizes.size(); ++d) {
+    box.push_back(
+        pieceOf(placed.sizes[d], placed.layout.dims[d], mesh, device));
+  }
+  return box;
+}
+
+Placed placedOf(Type type) {
+  SmallVector<int64_t> sizes = spmd::globalSizes(type);
+  return {{sizes.begin(), sizes.end()}, spmd::layoutOf(type)};
+}
+
 class Simulator {
 public:
-  Simulator(func::FuncOp function, layout::Mesh mesh)
-      : function(function), mesh(std::move(mesh)),
-        scratch(ModuleOp::create(function.getLoc())) {}
+  Simulator(Location loc, layout::Mesh mesh)
+      : mesh(std::move(mesh)), scratch(ModuleOp::create(loc)) {}
 
-  llvm::Expected<std::vector<Tensor>> run(ArrayRef<Tensor> arguments);
+  llvm::Expected<std::vector<Tensor>> run(func::FuncOp function,
+                                          ArrayRef<Tensor> arguments);
+  llvm::Expected<Pieces> runOne(Operation *op, ArrayRef<Pieces> operands);
 
 private:
-  using Pieces = std::vector<Tensor>; ///< one for each device
-
   Box boxOf(Type type, int64_t device) const {
-    Layout layout = spmd::layoutOf(type);
-    SmallVector<int64_t> sizes = spmd::globalSizes(type);
-    Box box;
-    for (size_t d = 0; d < sizes.size(); ++d) {
-      box.push_back(pieceOf(sizes[d], layout.dims[d], mesh, device));
-    }
-    return box;
+    return ::boxOf(placedOf(type), mesh, device);
   }
   /// The type of a device's piece, as the reference evaluator knows types.
   Type pieceType(Type type, int64_t device) const {
@@ -125,12 +134,13 @@ private:
   llvm::Error runBlock(Block &block);
   llvm::Error runRepeat(clv::RepeatOp op);
   llvm::Error runCompute(Operation *op);
+  llvm::Expected<Tensor> window(Operation *op, int64_t device, const Tensor &x);
   llvm::Error runCollective(Operation *op, ArrayRef<int64_t> atoms);
+  llvm::Error runRoll(spmd::ShiftOp op);
   llvm::Expected<Tensor> evaluate(Operation *op, int64_t device,
                                   ArrayRef<Tensor> operands);
   llvm::Expected<Tensor> assemble(Value value);
 
-  func::FuncOp function;
   layout::Mesh mesh;
   OwningOpRef<ModuleOp> scratch;
   llvm::DenseMap<Value, std::shared_ptr<const Pieces>> values;
@@ -207,6 +217,35 @@ llvm::Expected<Tensor> Simulator::evaluate(Operation *op, int64_t device,
   return std::move(out);
 }
 
+/// A slice or a pad on one device: elements are told by their global indices.
+llvm::Expected<Tensor> Simulator::window(Operation *op, int64_t device,
+                                         const Tensor &x) {
+  Type from = op->getOperand(0).getType(), to = op->getResult(0).getType();
+  auto slice = dyn_cast<clv::SliceOp>(op);
+  auto pad = dyn_cast<clv::PadOp>(op);
+  int dim = clv::findDim(from, slice ? slice.getDim() : pad.getDim());
+  int64_t offset = slice ? -static_cast<int64_t>(slice.getFirst())
+                         : static_cast<int64_t>(pad.getFirst());
+  auto moved = [&](Box box) {
+    box[dim] = {box[dim].begin + offset, box[dim].end + offset};
+    return box;
+  };
+  Box box = boxOf(to, device), whole;
+  for (int64_t size : spmd::globalSizes(from)) {
+    whole.push_back({0, size});
+  }
+  Tensor piece = zerosOf(box);
+  int64_t missing = volume(intersect(box, moved(whole)));
+  forShared(box, moved(boxOf(from, device)), [&](int64_t at, int64_t other) {
+    piece.values[at] = x.values[other];
+    --missing;
+  });
+  if (missing) {
+    return errorAt(op, "lacks an element of device " + llvm::Twine(device));
+  }
+  return piece;
+}
+
 llvm::Error Simulator::runCompute(Operation *op) {
   if (op->getNumResults() != 1) {
     return errorAt(op, "not an operation of a partitioned program");
@@ -230,7 +269,9 @@ llvm::Error Simulator::runCompute(Operation *op) {
     } else if (auto scatter = dyn_cast<clv::ScatterAddOp>(op)) {
       shift(1, scatter.getResult(), scatter.getDim());
     }
-    llvm::Expected<Tensor> result = evaluate(op, device, operands);
+    llvm::Expected<Tensor> result = isa<clv::SliceOp, clv::PadOp>(op)
+                                        ? window(op, device, operands[0])
+                                        : evaluate(op, device, operands);
     if (!result) {
       return result.takeError();
     }
@@ -251,49 +292,50 @@ llvm::Error Simulator::runCompute(Operation *op) {
   return llvm::Error::success();
 }
 
-llvm::Error Simulator::runCollective(Operation *op, ArrayRef<int64_t> atoms) {
-  Type from = op->getOperand(0).getType(), to = op->getResult(0).getType();
-  const Pieces &sources = get(op->getOperand(0));
-  Layout before = spmd::layoutOf(from), after = spmd::layoutOf(to);
-  std::vector<layout::AtomId> reduced, others;
-  for (int64_t atom : atoms) {
-    auto id = static_cast<layout::AtomId>(atom);
-    bool isReduced = llvm::is_contained(before.partial, id) &&
-                     !llvm::is_contained(after.partial, id);
-    (isReduced ? reduced : others).push_back(id);
-  }
+/// A shift that moves one dim around its end.
+llvm::Error Simulator::runRoll(spmd::ShiftOp op) {
+  Type from = op.getX().getType(), to = op.getResult().getType();
+  int dim = clv::findDim(from, *op.getDim());
+  auto by = static_cast<int64_t>(op.getBy());
+  int64_t size = spmd::globalSizes(from)[dim];
+  std::vector<layout::AtomId> atoms(op.getAtoms().begin(), op.getAtoms().end());
   Pieces pieces;
   for (int64_t device = 0; device < mesh.devices(); ++device) {
     Box box = boxOf(to, device);
-    Tensor total;
-    for (int64_t part : mesh.groupOf(device, reduced)) {
-      Tensor piece = zerosOf(box);
-      std::vector<bool> filled(piece.values.size(), false);
-      for (int64_t source : mesh.groupOf(part, others)) {
-        forShared(box, boxOf(from, source), [&](int64_t at, int64_t other) {
-          if (!filled[at]) {
-            filled[at] = true;
-            piece.values[at] = sources[source].values[other];
-          }
+    Tensor piece = zerosOf(box);
+    std::vector<bool> filled(piece.values.size(), false);
+    for (int64_t source : mesh.groupOf(device, atoms)) {
+      for (int64_t turn : {0, 1}) {
+        Box there = boxOf(from, source);
+        int64_t distance = by - turn * size;
+        there[dim] = {there[dim].begin + distance, there[dim].end + distance};
+        forShared(box, there, [&](int64_t at, int64_t other) {
+          filled[at] = true;
+          piece.values[at] = get(op.getX())[source].values[other];
         });
       }
-      if (llvm::is_contained(filled, false)) {
-        return errorAt(op, "its group lacks an element of device " +
-                               llvm::Twine(device));
-      }
-      if (total.values.empty()) {
-        total = std::move(piece);
-        continue;
-      }
-      for (auto [a, b] : llvm::zip(total.values, piece.values)) {
-        a = before.reduction == layout::Reduction::Sum   ? a + b
-            : before.reduction == layout::Reduction::Max ? std::max(a, b)
-                                                         : std::min(a, b);
-      }
     }
-    pieces.push_back(std::move(total));
+    if (llvm::is_contained(filled, false)) {
+      return errorAt(op, "its group lacks an element of device " +
+                             llvm::Twine(device));
+    }
+    pieces.push_back(std::move(piece));
   }
-  set(op->getResult(0), std::move(pieces));
+  set(op.getResult(), std::move(pieces));
+  return llvm::Error::success();
+}
+
+llvm::Error Simulator::runCollective(Operation *op, ArrayRef<int64_t> atoms) {
+  if (auto shift = dyn_cast<spmd::ShiftOp>(op); shift && shift.getDim()) {
+    return runRoll(shift);
+  }
+  llvm::Expected<Pieces> pieces = partitioning::simulateCollective(
+      get(op->getOperand(0)), placedOf(op->getOperand(0).getType()),
+      placedOf(op->getResult(0).getType()), {atoms.begin(), atoms.end()}, mesh);
+  if (!pieces) {
+    return errorAt(op, llvm::toString(pieces.takeError()));
+  }
+  set(op->getResult(0), std::move(*pieces));
   return llvm::Error::success();
 }
 
@@ -406,7 +448,19 @@ llvm::Expected<Tensor> Simulator::assemble(Value value) {
   return tensor;
 }
 
-llvm::Expected<std::vector<Tensor>> Simulator::run(ArrayRef<Tensor> arguments) {
+llvm::Expected<Pieces> Simulator::runOne(Operation *op,
+                                         ArrayRef<Pieces> operands) {
+  for (auto [operand, pieces] : llvm::zip_equal(op->getOperands(), operands)) {
+    set(operand, pieces);
+  }
+  if (llvm::Error error = runCompute(op)) {
+    return error;
+  }
+  return get(op->getResult(0));
+}
+
+llvm::Expected<std::vector<Tensor>> Simulator::run(func::FuncOp function,
+                                                   ArrayRef<Tensor> arguments) {
   Block &body = function.getBody().front();
   if (arguments.size() != body.getNumArguments()) {
     return llvm::createStringError("wrong number of arguments");
@@ -422,16 +476,7 @@ llvm::Expected<std::vector<Tensor>> Simulator::run(ArrayRef<Tensor> arguments) {
                                      llvm::Twine(argument.getArgNumber()) +
                                      " does not fit its type");
     }
-    Pieces pieces;
-    for (int64_t device = 0; device < mesh.devices(); ++device) {
-      Box box = boxOf(type, device);
-      Tensor piece = zerosOf(box);
-      forShared(box, whole, [&](int64_t to, int64_t from) {
-        piece.values[to] = tensor.values[from];
-      });
-      pieces.push_back(std::move(piece));
-    }
-    set(argument, std::move(pieces));
+    set(argument, partitioning::piecesOf(tensor, placedOf(type), mesh));
   }
   if (llvm::Error error = runBlock(body)) {
     return error;
@@ -447,6 +492,77 @@ llvm::Expected<std::vector<Tensor>> Simulator::run(ArrayRef<Tensor> arguments) {
   return results;
 }
 
+Pieces partitioning::piecesOf(const Tensor &value, const Placed &placed,
+                              const layout::Mesh &mesh) {
+  Box whole;
+  for (int64_t size : placed.sizes) {
+    whole.push_back({0, size});
+  }
+  Pieces pieces;
+  for (int64_t device = 0; device < mesh.devices(); ++device) {
+    Box box = boxOf(placed, mesh, device);
+    Tensor piece = zerosOf(box);
+    forShared(box, whole, [&](int64_t to, int64_t from) {
+      piece.values[to] = value.values[from];
+    });
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+
+llvm::Expected<Pieces> partitioning::simulateCollective(
+    const Pieces &sources, const Placed &from, const Placed &to,
+    const std::vector<layout::AtomId> &atoms, const layout::Mesh &mesh) {
+  std::vector<layout::AtomId> reduced, others;
+  for (layout::AtomId atom : atoms) {
+    bool isReduced = llvm::is_contained(from.layout.partial, atom) &&
+                     !llvm::is_contained(to.layout.partial, atom);
+    (isReduced ? reduced : others).push_back(atom);
+  }
+  std::vector<Box> boxes;
+  for (int64_t device = 0; device < mesh.devices(); ++device) {
+    boxes.push_back(boxOf(from, mesh, device));
+  }
+  Pieces pieces;
+  for (int64_t device = 0; device < mesh.devices(); ++device) {
+    Box box = boxOf(to, mesh, device);
+    Tensor total;
+    for (int64_t part : mesh.groupOf(device, reduced)) {
+      Tensor piece = zerosOf(box);
+      std::vector<bool> filled(piece.values.size(), false);
+      for (int64_t source : mesh.groupOf(part, others)) {
+        forShared(box, boxes[source], [&](int64_t at, int64_t other) {
+          if (!filled[at]) {
+            filled[at] = true;
+            piece.values[at] = sources[source].values[other];
+          }
+        });
+      }
+      if (llvm::is_contained(filled, false)) {
+        return llvm::createStringError("its group lacks an element of device " +
+                                       llvm::Twine(device));
+      }
+      if (total.values.empty()) {
+        total = std::move(piece);
+        continue;
+      }
+      for (auto [a, b] : llvm::zip(total.values, piece.values)) {
+        a = from.layout.reduction == layout::Reduction::Sum   ? a + b
+            : from.layout.reduction == layout::Reduction::Max ? std::max(a, b)
+                                                              : std::min(a, b);
+      }
+    }
+    pieces.push_back(std::move(total));
+  }
+  return pieces;
+}
+
+llvm::Expected<Pieces>
+partitioning::simulateOperation(Operation *op, ArrayRef<Pieces> operands,
+                                const layout::Mesh &mesh) {
+  return Simulator(op->getLoc(), mesh).runOne(op, operands);
+}
+
 llvm::Expected<std::vector<Tensor>>
 cleave::partitioning::simulate(func::FuncOp function,
                                ArrayRef<Tensor> arguments) {
@@ -455,5 +571,6 @@ cleave::partitioning::simulate(func::FuncOp function,
   if (!mesh) {
     return llvm::createStringError("the module has no `spmd.mesh`");
   }
-  return Simulator(function, spmd::fromAttr(mesh)).run(arguments);
+  return Simulator(function->getLoc(), spmd::fromAttr(mesh))
+      .run(function, arguments);
 }

@@ -24,6 +24,31 @@
 
 namespace cleave::partitioning {
 
+/// What each device holds of a value, by device number.
+using Pieces = std::vector<reference::Tensor>;
+
+/// A value's global sizes, and where its pieces live.
+struct Placed {
+  std::vector<int64_t> sizes;
+  layout::Layout layout;
+};
+
+/// The pieces of a global value. Of a pending one each device gets the piece of
+/// the whole value: which part of the sum is whose, the caller says.
+Pieces piecesOf(const reference::Tensor &value, const Placed &placed,
+                const layout::Mesh &mesh);
+
+/// One collective along `atoms`; an error where its group lacks an element.
+llvm::Expected<Pieces>
+simulateCollective(const Pieces &sources, const Placed &from, const Placed &to,
+                   const std::vector<layout::AtomId> &atoms,
+                   const layout::Mesh &mesh);
+
+/// One operation on local types, on the pieces of its operands.
+llvm::Expected<Pieces> simulateOperation(mlir::Operation *op,
+                                         llvm::ArrayRef<Pieces> operands,
+                                         const layout::Mesh &mesh);
+
 /// Runs a partitioned function on global arguments; gives its global results.
 /// Arguments and results may not be pending.
 llvm::Expected<std::vector<reference::Tensor>>

@@ -28,6 +28,8 @@ const char *nameOf(Kind kind) {
     return "all_gather";
   case Kind::AllToAll:
     return "all_to_all";
+  case Kind::Shift:
+    return "shift";
   case Kind::AllReduce:
     return "all_reduce";
   case Kind::ReduceScatter:
@@ -60,6 +62,17 @@ bool refines(const Split &longer, const Split &shorter) {
          shorter.atoms.size() <= longer.atoms.size() &&
          std::equal(shorter.atoms.begin(), shorter.atoms.end(),
                     longer.atoms.begin());
+}
+
+/// Whether dims differ in explicit cuts and places alone.
+static bool movesCuts(const Layout &a, const Layout &b) {
+  for (size_t d = 0; d < a.dims.size(); ++d) {
+    const Split &x = a.dims[d], &y = b.dims[d];
+    if (x.atoms != y.atoms || (x != y && isPlain(x) && isPlain(y))) {
+      return false;
+    }
+  }
+  return true;
 }
 
 /// A whole dim has one spelling, and pending atoms are in order.
@@ -376,7 +389,8 @@ private:
       }
     }
     if (possible && arranged.dims != layout.dims) {
-      add(index, Kind::AllToAll, changed(layout, arranged), arranged);
+      add(index, movesCuts(layout, arranged) ? Kind::Shift : Kind::AllToAll,
+          changed(layout, arranged), arranged);
     }
     // A minor end goes to another dim.
     for (size_t d = 0; d < layout.dims.size(); ++d) {
@@ -472,16 +486,49 @@ std::optional<Path> reshard(const Layout &from, const Layout &to,
   return Search(start, goal, subject, -1).run();
 }
 
+size_t Cache::Hash::operator()(const std::vector<int64_t> &key) const {
+  uint64_t hash = key.size();
+  for (int64_t number : key) {
+    hash = (hash ^ static_cast<uint64_t>(number)) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+/// As `keyOf(normal(layout))`, without a copy.
+static void appendKey(std::vector<int64_t> &key, const Layout &layout) {
+  size_t start = key.size();
+  key.insert(key.end(), layout.partial.begin(), layout.partial.end());
+  std::sort(key.begin() + static_cast<std::ptrdiff_t>(start), key.end());
+  for (const Split &split : layout.dims) {
+    key.push_back(-1);
+    if (split.isWhole()) {
+      continue;
+    }
+    key.insert(key.end(), split.atoms.begin(), split.atoms.end());
+    key.push_back(-2);
+    key.push_back(split.unit);
+    key.push_back(static_cast<int64_t>(split.cuts.size()));
+    key.insert(key.end(), split.cuts.begin(), split.cuts.end());
+    key.insert(key.end(), split.places.begin(), split.places.end());
+  }
+  key.push_back(-3);
+  key.push_back(layout.isPartial() ? static_cast<int64_t>(layout.reduction)
+                                   : 0);
+}
+
 const Path &Cache::reshard(const Layout &from, const Layout &to,
                            const Subject &subject) {
-  std::vector<int64_t> key = keyOf(normal(from)), goal = keyOf(normal(to));
-  key.push_back(-3);
-  key.push_back(static_cast<int64_t>(from.reduction));
-  key.insert(key.end(), goal.begin(), goal.end());
-  key.push_back(-4);
+  static const Path kNone;
+  if (from == to) {
+    return kNone; // most values stay
+  }
+  key.clear();
+  appendKey(key, from);
+  appendKey(key, to);
   key.push_back(subject.elementBytes);
   key.insert(key.end(), subject.sizes.begin(), subject.sizes.end());
-  auto [found, isNew] = known.try_emplace(std::move(key));
+  auto [found, isNew] = known.try_emplace(key);
   if (isNew) {
     std::optional<Path> path = reshard::reshard(from, to, subject);
     if (path) {

@@ -4,11 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Definition. A *move* turns a value of one layout into the same value of
-// another. There are five:
+// another. There are six:
 //
 //   local_slice      unused atoms split a dim further; nothing is sent
 //   all_gather       the minor atoms of a dim (of several dims) are given up
 //   all_to_all       atoms go from one dim to another, or change their order
+//   shift            a dim gets other cuts on the same atoms, some explicit
 //   all_reduce       pending atoms are reduced on every device
 //   reduce_scatter   pending atoms are reduced and split a dim further
 //
@@ -16,8 +17,8 @@
 // nest in those over a, never in those over b. Where a major atom has to go, an
 // all_to_all brings it to the end, or takes it away, in one step. Splits with
 // different units, cuts or places are different splits of a dim: one all_to_all
-// turns one into the other where both use the same atoms, else the dim is
-// gathered.
+// (a shift, where cuts or places are explicit) turns one into the other where
+// both use the same atoms, else the dim is gathered.
 //
 // Reshard is the shortest path over layouts, where a move's length is what all
 // devices send together; the number of moves decides between equal lengths,
@@ -36,10 +37,12 @@
 //   [(a, b)] -> [whole]     one all_gather over a, b, 3S/4; two gathers send
 //                           S/4 + S/2, as much, in two steps
 //   [(a)] -> [(b, a)]       local_slice to (a, b), all_to_all to (b, a)
+//   cuts 0 3 7 11 15 -> 0 4 8 12 15 on a = 4: one shift that sends the three
+//                           elements 3, 7 and 11; a gather would send 45
 //
 // Bytes a device sends, n devices in a group, a value of S bytes whole in the
 // group: all_reduce 2(n-1)/n S, all_gather and reduce_scatter (n-1)/n S,
-// all_to_all of a local S what does not stay.
+// all_to_all and shift of a local S what does not stay.
 //
 // Times. Along a time of the mesh nothing can be sent: a slice takes an
 // instant's part, an all_reduce along times alone adds up as time goes on and
@@ -56,8 +59,8 @@
 #include "layout/Layout.h"
 
 #include <cstdint>
-#include <map>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 namespace cleave::reshard {
@@ -66,6 +69,7 @@ enum class Kind : uint8_t {
   LocalSlice,
   AllGather,
   AllToAll,
+  Shift,
   AllReduce,
   ReduceScatter
 };
@@ -109,7 +113,11 @@ public:
                       const Subject &subject);
 
 private:
-  std::map<std::vector<int64_t>, Path> known;
+  struct Hash {
+    size_t operator()(const std::vector<int64_t> &key) const;
+  };
+  std::unordered_map<std::vector<int64_t>, Path, Hash> known;
+  std::vector<int64_t> key; ///< of the question at hand: keeps its memory
 };
 
 /// The cheapest moves from `from` to `to`. The atoms pending in `to` must be
@@ -123,6 +131,11 @@ std::optional<Path> reshard(const layout::Layout &from,
 Traffic trafficOf(Kind kind, const std::vector<layout::AtomId> &atoms,
                   const layout::Layout &from, const layout::Layout &to,
                   const Subject &subject);
+
+/// What one shift sends that also moves dim `dim` by `by` elements around its
+/// end: what a device has of the result that it had not before.
+Traffic rollTraffic(const layout::Layout &from, const layout::Layout &to,
+                    size_t dim, int64_t by, const Subject &subject);
 
 /// Its `total` alone, which costs less to know.
 int64_t totalOf(Kind kind, const std::vector<layout::AtomId> &atoms,

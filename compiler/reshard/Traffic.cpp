@@ -187,6 +187,33 @@ static Traffic allToAll(const Layout &from, const Layout &to,
   return {most * fixedLargest, sum * fixedAll * (devices / count)};
 }
 
+Traffic rollTraffic(const Layout &from, const Layout &to, size_t dim,
+                    int64_t by, const Subject &subject) {
+  const Mesh &mesh = *subject.mesh;
+  const Split &before = from.dims[dim], &after = to.dims[dim];
+  int64_t size = subject.sizes[dim];
+  // Coordinates of the dim's own atoms; the others hold other rows or copies.
+  Coordinates coordinates(mesh, before.atoms);
+  int64_t most = 0, sum = 0;
+  for (int64_t i = 0, n = coordinates.count(); i < n; ++i) {
+    int64_t device = coordinates.device(i);
+    Piece has = pieceOf(size, before, mesh, device);
+    Piece gets = pieceOf(size, after, mesh, device);
+    Piece there = {has.begin + by, has.end + by};
+    Piece around = {there.begin - size, there.end - size};
+    int64_t sent = has.size() - overlap(there, gets) - overlap(around, gets);
+    most = std::max(most, sent);
+    sum += sent;
+  }
+  Layout rest = from;
+  rest.dims[dim] = Split();
+  int64_t rows = localElements(rest, subject) / size;
+  int64_t allRows =
+      allElements(rest, subject) / size / mesh.sizeOf(before.atoms);
+  return {most * rows * subject.elementBytes,
+          sum * allRows * subject.elementBytes};
+}
+
 static bool isInTime(const std::vector<AtomId> &atoms, const Mesh &mesh) {
   return std::any_of(atoms.begin(), atoms.end(),
                      [&](AtomId atom) { return mesh.isTime(atom); });
@@ -204,6 +231,7 @@ int64_t totalOf(Kind kind, const std::vector<AtomId> &atoms, const Layout &from,
   case Kind::AllGather:
     return allElements(from, subject) * (n - 1) * subject.elementBytes;
   case Kind::AllToAll:
+  case Kind::Shift:
     return allToAll(from, to, subject).total * subject.elementBytes;
   case Kind::AllReduce:
     return allElements(from, subject) / n * 2 * (n - 1) * subject.elementBytes;
@@ -231,6 +259,7 @@ Traffic trafficOf(Kind kind, const std::vector<AtomId> &atoms,
     traffic.busiest = localElements(from, subject) * (n - 1);
     break;
   case Kind::AllToAll:
+  case Kind::Shift:
     traffic.busiest = allToAll(from, to, subject).busiest;
     break;
   case Kind::AllReduce: {

@@ -126,6 +126,14 @@ int64_t clv::sizeOf(Type type, StringRef name) {
   return cast<RankedTensorType>(type).getDimSize(position);
 }
 
+int64_t clv::globalSizeOf(Type type, StringRef name) {
+  auto encoding =
+      dyn_cast_or_null<NamedDims>(cast<RankedTensorType>(type).getEncoding());
+  int position = findDim(type, name);
+  bool isLocal = encoding && !encoding.getSizes().empty() && position >= 0;
+  return isLocal ? encoding.getSizes()[position] : sizeOf(type, name);
+}
+
 RankedTensorType clv::tensorType(Type element, ArrayRef<StringRef> dims,
                                  ArrayRef<int64_t> sizes) {
   assert(dims.size() == sizes.size());

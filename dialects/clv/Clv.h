@@ -47,6 +47,8 @@ inline llvm::SmallVector<llvm::StringRef> dimsOf(mlir::Value value) {
 int findDim(mlir::Type type, llvm::StringRef name);
 /// The size of a dim that the type has.
 int64_t sizeOf(mlir::Type type, llvm::StringRef name);
+/// Of a local type, the size of the whole dim.
+int64_t globalSizeOf(mlir::Type type, llvm::StringRef name);
 
 /// A global tensor type; a scalar (no dims) has no encoding.
 mlir::RankedTensorType tensorType(mlir::Type element,

@@ -58,7 +58,11 @@ def Clv_NamedDims : AttrInterface<"NamedDims"> {
   let description = [{ A tensor encoding that names the dims of its type. }];
   let methods = [
     InterfaceMethod<"The names, one for each dim, in the type's order.",
-                    "::llvm::ArrayRef<::mlir::StringAttr>", "getNames">
+                    "::llvm::ArrayRef<::mlir::StringAttr>", "getNames">,
+    InterfaceMethod<"The global sizes of the dims of a local type, in its "
+                    "order; none where the type's shape is global.",
+                    "::llvm::ArrayRef<int64_t>", "getSizes", (ins), [{}],
+                    [{ return {}; }]>
   ];
 }
 

@@ -380,8 +380,8 @@ static LogicalResult verifyPart(Operation *op, StringRef dim, StringRef to,
   if (failed(verifyResultDims(op, expected, /*inOrder=*/true))) {
     return failure();
   }
-  int64_t small = sizeOf(x.getType(), dim),
-          large = sizeOf(result.getType(), to);
+  int64_t small = globalSizeOf(x.getType(), dim),
+          large = globalSizeOf(result.getType(), to);
   if (isSlice) {
     std::swap(small, large);
   }

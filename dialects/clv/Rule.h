@@ -15,6 +15,11 @@
 //             factor. A result that lacks it would be computed alike by all.
 //   Reduced   the results lack it; each device's result is a pending reduction
 //             over the atoms (sum, max or min).
+//   Window    of one operand and the result, whose sizes may differ: the
+//             result's index is the operand's plus the factor's *offset*. Each
+//             device computes what its piece has of the window. A split of one
+//             side is a split of the other at the same elements (windowOf in
+//             layout/Layout.h): slice has the offset -first, pad has first.
 //   Whole     it must not be split.
 //
 // A factor that a result has and no operand does (the dim of `index`, the rows
@@ -37,13 +42,14 @@
 
 namespace cleave::clv {
 
-enum class FactorKind : uint8_t { Parallel, Sum, Max, Min, Whole };
+enum class FactorKind : uint8_t { Parallel, Sum, Max, Min, Window, Whole };
 
 struct Factor {
   std::string name; ///< for messages: the dim's name
   FactorKind kind = FactorKind::Parallel;
   llvm::SmallVector<int, 3> operands; ///< dim position per operand, -1 absent
   llvm::SmallVector<int, 1> results;  ///< dim position per result, -1 absent
+  int64_t offset = 0; ///< of a Window: result index minus operand index
 };
 
 struct Rule {

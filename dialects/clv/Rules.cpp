@@ -187,14 +187,24 @@ Rule RenameOp::getRule() {
   return rule;
 }
 
-/// Of slice and pad: the dim they change is whole on both sides.
-static Rule partRule(Operation *op, StringRef dim, StringRef to) {
-  Rule rule = byName(op);
-  setKind(rule, dim, FactorKind::Whole);
-  setKind(rule, to, FactorKind::Whole);
+/// Of slice and pad, position by position: the dim they change is a window.
+static Rule windowRule(Operation *op, StringRef dim, int64_t offset) {
+  Rule rule;
+  for (auto [position, name] : llvm::enumerate(dimsOf(op->getOperand(0)))) {
+    int at = static_cast<int>(position);
+    rule.factors.push_back({name.str(), FactorKind::Parallel, {at}, {at}});
+    if (name == dim) {
+      rule.factors.back().kind = FactorKind::Window;
+      rule.factors.back().offset = offset;
+    }
+  }
   rule.passesSum = {true};
   return rule;
 }
 
-Rule SliceOp::getRule() { return partRule(*this, getDim(), getTo()); }
-Rule PadOp::getRule() { return partRule(*this, getDim(), getTo()); }
+Rule SliceOp::getRule() {
+  return windowRule(*this, getDim(), -static_cast<int64_t>(getFirst()));
+}
+Rule PadOp::getRule() {
+  return windowRule(*this, getDim(), static_cast<int64_t>(getFirst()));
+}

@@ -337,17 +337,19 @@ def Exec_StartOp : Exec_Instruction<"start", [
     `%c3 = exec.start 3 all_reduce %a -> %b among [0, 1], sum over [1]`: among
     the devices that differ along these atoms, pieces of `%a` make `%b`; what
     differs along the atoms of the reduction is combined. Until the `exec.wait`
-    `%a` must not be written nor `%b` read. With `from [0, 1, 2]` only devices
-    at coordinate 1 of atom 0 have a piece to give.
+    `%a` must not be written nor `%b` read. `by [0, 3]` moves `%a` along a dim,
+    around its end: b[i, (j + 3) mod n] = a[i, j]. With `from [0, 1, 2]` only
+    devices at coordinate 1 of atom 0 have a piece to give.
   }];
   let arguments = (ins I64Attr:$id, Exec_CollectiveKind:$kind,
                        Exec_Views:$views, DenseI64ArrayAttr:$group,
                        Clv_Reduction:$reduction, DenseI64ArrayAttr:$partial,
+                       OptionalAttr<DenseI64ArrayAttr>:$by,
                        OptionalAttr<DenseI64ArrayAttr>:$holders,
                        Optional<Exec_Site>:$site);
   let results = (outs Exec_Token:$token);
   let assemblyFormat = [{
-    $id $kind custom<Arrow>($views, type($views)) `among` $group ``
+    $id $kind custom<Arrow>($views, type($views)) (`by` $by^)? `among` $group ``
     custom<Pending>($reduction, $partial) (`from` $holders^)? (`at` $site^)?
     attr-dict
   }];

@@ -577,6 +577,28 @@ static LogicalResult verifyWaited(StartOp start) {
   return success();
 }
 
+/// How far a collective moves its source along each dim.
+static LogicalResult verifyDistances(StartOp start, OperandRange extents) {
+  std::optional<ArrayRef<int64_t>> by = start.getBy();
+  if (!by) {
+    return success();
+  }
+  if (by->size() != extents.size()) {
+    return start.emitOpError("has ")
+           << by->size() << " distances for rank " << extents.size();
+  }
+  for (auto [distance, extent] : llvm::zip(*by, extents)) {
+    if (distance < 0 || (distance > 0 && distance >= sizeOf(extent))) {
+      return start.emitOpError("moves by ")
+             << distance << " around " << sizeOf(extent);
+    }
+  }
+  if (llvm::count_if(*by, [](int64_t distance) { return distance; }) > 1) {
+    return start.emitOpError("moves more than one dim around");
+  }
+  return success();
+}
+
 LogicalResult StartOp::verify() {
   if (failed(verifyViews(*this, getViews(), 2)) ||
       failed(verifyNumber(*this, "number", getId(), anyIndex)) ||
@@ -603,7 +625,7 @@ LogicalResult StartOp::verify() {
              << atom << ", which is not in its group";
     }
   }
-  return success();
+  return verifyDistances(*this, extentsOf(views[0]));
 }
 
 LogicalResult LoopOp::verify() {

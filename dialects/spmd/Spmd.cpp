@@ -547,6 +547,36 @@ LogicalResult AllToAllOp::verify() {
   return success();
 }
 
+LogicalResult ShiftOp::verify() {
+  Change change;
+  if (failed(readChange(*this, getAtoms(), change)) ||
+      failed(checkKeepsPartial(*this, change))) {
+    return failure();
+  }
+  for (auto [from, to] : llvm::zip(change.from.dims, change.to.dims)) {
+    if (from.atoms != to.atoms) {
+      return emitOpError("must keep the atoms of each dim");
+    }
+  }
+  auto by = static_cast<int64_t>(getBy());
+  if (std::optional<StringRef> dim = getDim()) {
+    int position = clv::findDim(getX().getType(), *dim);
+    if (position < 0) {
+      return emitOpError("moves dim `") << *dim << "`, which its operand lacks";
+    }
+    int64_t size = globalSizes(getX().getType())[position];
+    if (by < 0 || by >= size) {
+      return emitOpError("moves by ") << by << " around " << size;
+    }
+  } else if (by != 0) {
+    return emitOpError("moves by ") << by << " along no dim";
+  }
+  if (!minus(change.atoms, splitAtoms(change.from)).empty()) {
+    return emitOpError("must run over atoms that split a dim");
+  }
+  return success();
+}
+
 LogicalResult LocalSliceOp::verify() {
   Change change;
   if (failed(readChange(*this, getAtoms(), change)) ||

@@ -102,6 +102,18 @@ def Spmd_AllGatherOp : Spmd_Collective<"all_gather",
     "the pieces of a dim (or several) that is split on the atoms, on every device">;
 def Spmd_AllToAllOp : Spmd_Collective<"all_to_all",
     "atoms move from one dim to another, or change their order">;
+def Spmd_ShiftOp : Spmd_Collective<"shift",
+    "the pieces of a dim get other cuts on the same atoms, or move along it"> {
+  let description = [{
+    With `dim`, the result's index along that dim is x's plus `by`, around its
+    end.
+  }];
+  let arguments = (ins Clv_Tensor:$x, DenseI64ArrayAttr:$atoms,
+                       DefaultValuedAttr<StrAttr, "\"\"">:$reason,
+                       DefaultValuedAttr<StrAttr, "\"\"">:$avoid,
+                       OptionalAttr<StrAttr>:$dim,
+                       DefaultValuedAttr<I64Attr, "0">:$by);
+}
 def Spmd_LocalSliceOp : Spmd_Collective<"local_slice",
     "each device keeps its piece of a dim; nothing is sent">;
 

@@ -6,11 +6,23 @@ using cleave::sema::Value;
 
 namespace cleave::scheduling {
 
+// What the loops of all stages together may do: far above what any schedule
+// needs, and over in moments.
+static int64_t mostTurns(const schedule::Schedule &schedule) {
+  return (int64_t(1) << 22) +
+         16 * int64_t(schedule.stages) * schedule.micros * schedule.chunks;
+}
+
 bool Program::run(const sema::Environment &parameters,
                   schedule::Schedule &result) {
   schedule = &result;
   schedule->actions.emplace_back();
+  if (!started) {
+    started = true;
+    work = mostTurns(*schedule) * sema::workOfTurn;
+  }
   Scope scope(nullptr, parameters);
+  scope.environment.work = &work;
   return block(decl.body, scope);
 }
 
@@ -149,9 +161,8 @@ bool Program::bind(const std::vector<Name> &names, Value item,
 //===----------------------------------------------------------------------===//
 
 bool Program::branch(const IfStmt &stmt, Scope &scope) {
-  std::optional<bool> holds =
-      sema::evaluateBool(*stmt.condition, scope.environment, diags,
-                         "the condition of `if`");
+  std::optional<bool> holds = sema::evaluateBool(
+      *stmt.condition, scope.environment, diags, "the condition of `if`");
   if (!holds) {
     return false;
   }
@@ -174,10 +185,9 @@ bool Program::loop(const ForStmt &stmt, Scope &scope) {
     return false;
   }
   for (int64_t i = 0, n = over->length(); i < n; ++i) {
-    if (++turns > mostTurns) {
+    if ((work -= sema::workOfTurn) < 0) {
       diags.error(Diag::ScheduleTooLong, stmt.over->range,
-                  "the schedule's loops turn more than " +
-                      std::to_string(mostTurns) + " times");
+                  "the schedule's loops run too long");
       return false;
     }
     Scope inner(&scope, scope.environment);
@@ -262,8 +272,8 @@ bool Program::action(const ActionStmt &stmt, Scope &scope) {
   if (!value || !which(stmt, *value, action)) {
     return false;
   }
-  auto [known, isNew] = sourceOf.try_emplace(
-      &stmt, static_cast<uint32_t>(sources.size()));
+  auto [known, isNew] =
+      sourceOf.try_emplace(&stmt, static_cast<uint32_t>(sources.size()));
   if (isNew) {
     sources.push_back(stmt.range);
   }

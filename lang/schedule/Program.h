@@ -13,9 +13,6 @@
 
 namespace cleave::scheduling {
 
-// The loops of all stages together turn at most so often.
-inline constexpr int64_t mostTurns = int64_t(1) << 26;
-
 class Program {
 public:
   // `sources` gets the range of each action statement, once.
@@ -64,7 +61,8 @@ private:
   DiagnosticEngine &diags;
   schedule::Schedule *schedule = nullptr;
   std::map<const ast::ActionStmt *, uint32_t> sourceOf;
-  int64_t turns = 0;
+  bool started = false;
+  int64_t work = 0; // what all stages together may still do
 };
 
 } // namespace cleave::scheduling

@@ -64,20 +64,17 @@ void Report::noteCycle(DiagnosticBuilder &error) const {
   for (const schedule::Wait &wait : violation.cycle) {
     std::string needed = quote(wait.needed);
     bool isOrder = wait.waiting.stage == wait.needed.stage;
-    error.note(rangeOf(wait.waiting),
-               "stage " + std::to_string(wait.waiting.stage) +
-                   (isOrder ? " comes to " : " waits at ") +
-                   quote(wait.waiting) + (isOrder ? " after " : " for ") +
-                   needed +
-                   (isOrder ? ""
-                            : " of stage " +
-                                  std::to_string(wait.needed.stage)));
+    error.note(
+        rangeOf(wait.waiting),
+        "stage " + std::to_string(wait.waiting.stage) +
+            (isOrder ? " comes to " : " waits at ") + quote(wait.waiting) +
+            (isOrder ? " after " : " for ") + needed +
+            (isOrder ? "" : " of stage " + std::to_string(wait.needed.stage)));
   }
 }
 
 std::string Report::help() const {
-  if (evaluated.defaultChunks &&
-      *evaluated.defaultChunks != schedule.chunks) {
+  if (evaluated.defaultChunks && *evaluated.defaultChunks != schedule.chunks) {
     return "`" + schedule.name + "` is written for " +
            std::to_string(*evaluated.defaultChunks) + " chunks";
   }

@@ -62,11 +62,9 @@ static std::vector<SourceRange> nameCells(schedule::Schedule &schedule,
   return ranges;
 }
 
-static std::optional<Evaluated> readFile(const std::string &path,
-                                         const std::string &name,
-                                         SourceRange use,
-                                         SourceManager &sources,
-                                         DiagnosticEngine &diags) {
+static std::optional<Evaluated>
+readFile(const std::string &path, const std::string &name, SourceRange use,
+         SourceManager &sources, DiagnosticEngine &diags) {
   std::string text, why;
   if (!readText(path, text, why)) {
     diags.error(Diag::BadScheduleFile, use,
@@ -78,8 +76,7 @@ static std::optional<Evaluated> readFile(const std::string &path,
   auto parsed = schedule::readCsv(kept, name);
   if (auto *error = std::get_if<schedule::CsvError>(&parsed)) {
     auto report = diags.error(Diag::BadScheduleFile,
-                              {file, error->begin, error->end},
-                              error->message);
+                              {file, error->begin, error->end}, error->message);
     report.help(error->help);
     if (use.isValid()) {
       report.note(use, "the file is read here");

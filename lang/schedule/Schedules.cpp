@@ -157,17 +157,18 @@ bool Evaluation::findChunks() {
     return error(decl.name.range, "`" + decl.name.text + "` wants " +
                                       std::to_string(chunks) + " chunks");
   }
-  if (chunks > 1 &&
-      (decl.deal == ScheduleDecl::Plain || !takes("chunks"))) {
+  if (chunks > 1 && (decl.deal == ScheduleDecl::Plain || !takes("chunks"))) {
     return error(use,
-                 "`" + decl.name.text + "` runs one chunk for each stage, not " +
+                 "`" + decl.name.text +
+                     "` runs one chunk for each stage, not " +
                      std::to_string(chunks),
                  "a schedule of several takes `chunks`, and says `dealt` or "
                  "`folded` after its parameters");
   }
   if (sizes.stages * sizes.micros * chunks > schedule::mostCells) {
-    return error(use, "stages * microbatches * chunks of a schedule are at most " +
-                          std::to_string(schedule::mostCells));
+    return error(use,
+                 "stages * microbatches * chunks of a schedule are at most " +
+                     std::to_string(schedule::mostCells));
   }
   result.schedule.chunks = static_cast<int32_t>(chunks);
   return true;
@@ -192,15 +193,14 @@ bool Evaluation::bindArguments() {
                                                  : "";
     bool known = std::find(names.begin(), names.end(), name) != names.end();
     if (!known) {
-      return error(arg.range,
-                   isSize(name) ? "`" + name + "` is given by the pipeline"
-                   : name.empty()
-                       ? "`" + decl.name.text + "` takes " +
-                             std::to_string(names.size()) +
-                             " arguments beside its sizes"
-                       : "`" + decl.name.text + "` has no parameter `" + name +
-                             "`",
-                   isSize(name) ? "" : suggestion(name, names));
+      return error(
+          arg.range,
+          isSize(name) ? "`" + name + "` is given by the pipeline"
+          : name.empty()
+              ? "`" + decl.name.text + "` takes " +
+                    std::to_string(names.size()) + " arguments beside its sizes"
+              : "`" + decl.name.text + "` has no parameter `" + name + "`",
+          isSize(name) ? "" : suggestion(name, names));
     }
     std::optional<Value> value = sema::evaluate(*arg.value, *outer, diags);
     if (!value) {
@@ -237,8 +237,8 @@ bool Evaluation::bindParameters() {
       return error(param.type->range, "a parameter of a schedule is an `int`");
     }
     if (param.type && !value->isInteger()) {
-      return error(param.name.range, "`" + name + "` is an integer, not " +
-                                         value->describe());
+      return error(param.name.range,
+                   "`" + name + "` is an integer, not " + value->describe());
     }
     parameters.values[name] = std::move(*value);
   }

@@ -18,9 +18,9 @@
 // Statements: `let`, `var` and assignment, `for` over a range or a list, `if`,
 // and the actions `forward`, `backward`, `input_grad`, `weight_grad`. What an
 // action is of: a microbatch, or with several chunks a tuple (microbatch,
-// chunk). Loops of all stages turn at most 2^26 times in all, and a stage's
-// actions are at most four for each of its chunks and microbatches: so
-// everything ends.
+// chunk). Loops turn at most 2^22 times in all, and 16 more for each stage,
+// chunk and microbatch (fewer where they copy long lists); a stage's actions
+// are at most four for each of its chunks and microbatches: so everything ends.
 #pragma once
 
 #include "lang/ast/Ast.h"

@@ -13,8 +13,11 @@ namespace {
 
 // Lists that a comprehension makes have at most this many items.
 constexpr int64_t mostItems = 1 << 20;
-// And its loops turn at most so often, items or not.
-constexpr int64_t mostTurns = 1 << 22;
+// With what the items hold, at any depth.
+constexpr int64_t mostHeld = 1 << 21;
+constexpr int64_t mostDepth = 300;
+// The work of an expression that has no budget from outside.
+constexpr int64_t ownWork = (int64_t(1) << 22) * workOfTurn;
 
 constexpr std::string_view functions[] = {"div",  "min",   "max",   "abs",
                                           "ceil", "floor", "round", "sqrt",
@@ -23,7 +26,13 @@ constexpr std::string_view functions[] = {"div",  "min",   "max",   "abs",
 class Evaluator {
 public:
   Evaluator(const Environment &environment, DiagnosticEngine &diags)
-      : environment(environment), diags(diags) {}
+      : environment(environment), diags(diags) {
+    for (const Environment *scope = &environment; scope && !work;
+         scope = scope->parent) {
+      work = scope->work;
+    }
+    work = work ? work : &own;
+  }
 
   std::optional<Value> visit(const Expr &expr);
 
@@ -43,7 +52,12 @@ private:
 
   const Environment &environment;
   DiagnosticEngine &diags;
-  int64_t turns = 0; // of loops
+  bool spend(int64_t units, SourceRange range);
+  std::optional<Value> collect(std::vector<Value> items, bool isTuple,
+                               SourceRange range);
+
+  int64_t own = ownWork;
+  int64_t *work = nullptr; // what is left
 };
 
 std::optional<Value> Evaluator::visit(const Expr &expr) {
@@ -66,13 +80,11 @@ std::optional<Value> Evaluator::visit(const Expr &expr) {
     return visitRange(static_cast<const RangeExpr &>(expr));
   case ExprKind::List: {
     auto items = visitAll(static_cast<const ListExpr &>(expr).items);
-    return items ? std::optional(Value::ofList(std::move(*items)))
-                 : std::nullopt;
+    return items ? collect(std::move(*items), false, expr.range) : std::nullopt;
   }
   case ExprKind::Tuple: {
     auto items = visitAll(static_cast<const TupleExpr &>(expr).items);
-    return items ? std::optional(Value::ofTuple(std::move(*items)))
-                 : std::nullopt;
+    return items ? collect(std::move(*items), true, expr.range) : std::nullopt;
   }
   case ExprKind::Comprehension:
     return visitComprehension(static_cast<const ComprehensionExpr &>(expr));
@@ -106,7 +118,10 @@ std::optional<Value> Evaluator::visitNumber(const NumberExpr &expr) {
 std::optional<Value> Evaluator::visitName(const Expr &expr,
                                           const std::string &name) {
   if (std::optional<Value> value = environment.lookup(name)) {
-    return value;
+    return spend(workOfItem * static_cast<int64_t>(value->items.size()),
+                 expr.range)
+               ? value
+               : std::nullopt;
   }
   for (const Environment *scope = &environment; scope; scope = scope->parent) {
     std::string later =
@@ -174,6 +189,14 @@ std::optional<Value> Evaluator::visitCall(const CallExpr &expr) {
                "unknown function `" + name + "` in a compile-time expression")
         .help(suggestion(name, known));
     return std::nullopt;
+  }
+  // The size of a named list, without a copy of the list.
+  if (name == "size" && expr.args.size() == 1 && !expr.args[0].name) {
+    auto *list = dynCast<NameExpr>(expr.args[0].value);
+    const Value *stored = list ? environment.findStored(list->name) : nullptr;
+    if (stored && !stored->items.empty()) {
+      return Value::ofInteger(stored->length());
+    }
   }
   std::vector<Value> args;
   for (const Arg &arg : expr.args) {
@@ -280,12 +303,12 @@ bool Evaluator::runLoops(const ComprehensionExpr &expr, size_t depth,
     return false;
   }
   for (int64_t i = 0, n = over->length(); i < n; ++i) {
-    if (++turns > mostTurns) {
-      diags.error(Diag::TooLarge, expr.range, "the loops run too long");
+    if (!spend(workOfTurn, expr.range)) {
       return false;
     }
     Environment inner;
     inner.parent = &scope;
+    inner.work = work;
     Value item = over->at(i);
     if (loop.names.size() == 1) {
       inner.values[loop.names[0].text] = std::move(item);
@@ -313,7 +336,42 @@ Evaluator::visitComprehension(const ComprehensionExpr &expr) {
   if (!runLoops(expr, 0, environment, items)) {
     return std::nullopt;
   }
-  return Value::ofList(std::move(items));
+  return collect(std::move(items), false, expr.range);
+}
+
+bool Evaluator::spend(int64_t units, SourceRange range) {
+  *work -= units;
+  if (*work < 0) {
+    diags.error(Diag::TooLarge, range, "the loops run too long");
+    return false;
+  }
+  return true;
+}
+
+// Adds to `held` all that the value holds; false where it is too much.
+static bool weigh(const Value &value, int64_t depth, int64_t &held) {
+  if (depth > mostDepth || ++held > mostHeld) {
+    return false;
+  }
+  return std::all_of(
+      value.items.begin(), value.items.end(),
+      [&](const Value &item) { return weigh(item, depth + 1, held); });
+}
+
+std::optional<Value> Evaluator::collect(std::vector<Value> items, bool isTuple,
+                                        SourceRange range) {
+  Value value = isTuple ? Value::ofTuple(std::move(items))
+                        : Value::ofList(std::move(items));
+  int64_t held = 0;
+  if (!weigh(value, 0, held)) {
+    diags.error(Diag::TooLarge, range,
+                "a list that holds more than " + std::to_string(mostHeld) +
+                    " values, or is nested more than " +
+                    std::to_string(mostDepth) + " deep, is too large");
+    return std::nullopt;
+  }
+  return spend(workOfItem * held, range) ? std::optional(std::move(value))
+                                         : std::nullopt;
 }
 
 std::optional<Value> Evaluator::visitUnary(const UnaryExpr &expr) {
@@ -362,7 +420,12 @@ std::optional<Value> Evaluator::visitBinary(const BinaryExpr &expr) {
   if (!right) {
     return std::nullopt;
   }
-  return apply(expr.op, *left, *right, expr.range, diags);
+  std::optional<Value> result =
+      apply(expr.op, *left, *right, expr.range, diags);
+  // Two lists make a longer one.
+  return result && result->kind == Value::Kind::List
+             ? collect(std::move(result->items), false, expr.range)
+             : result;
 }
 
 } // namespace

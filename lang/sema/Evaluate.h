@@ -11,6 +11,10 @@
 // list or range; of a number, as a dim's name is its size, that number),
 // pieces(n, k) (the split rule: k ranges of 0 .. n).
 //
+// Whatever is written, evaluation ends: it counts *work*, for turns of loops
+// and for items of lists that are copied, and lists are limited in length and
+// depth, with all that they hold.
+//
 // Nothing here depends on LLVM or MLIR.
 #pragma once
 
@@ -86,12 +90,21 @@ struct Environment {
   // suggestions.
   std::vector<std::string> resolvable;
 
+  // The work that may still be done in this scope and those inside it, shared
+  // by all their expressions; null: each expression has its own.
+  int64_t *work = nullptr;
+
   const Value *find(std::string_view name) const;
   std::optional<Value> lookup(std::string_view name) const;
   // What `lookup` gives, where it is stored; null where it is computed.
   const Value *findStored(std::string_view name) const;
   std::vector<std::string> names() const; // all visible ones
 };
+
+// What a turn of a loop counts for.
+inline constexpr int64_t workOfTurn = 16;
+// And a copied item.
+inline constexpr int64_t workOfItem = 4;
 
 // The value, or nothing after an error was reported.
 std::optional<Value> evaluate(const ast::Expr &expr,

@@ -18,8 +18,20 @@ uint64_t channelNumber(size_t program, uint32_t collective, size_t variant) {
   return uint64_t(program) << 48 | uint64_t(collective) << 16 | variant;
 }
 
+/// `box` at a distance along each dim.
+static Box moved(Box box, const std::vector<int64_t> &distance) {
+  for (size_t i = 0; i < distance.size(); ++i) {
+    box.dims[i].begin += distance[i];
+    box.dims[i].end += distance[i];
+  }
+  return box;
+}
+
 /// Whether every rank has what it needs.
 static bool isLocal(const transport::Description &description) {
+  if (!description.images.empty()) {
+    return false;
+  }
   for (size_t i = 0; i < description.group.size(); ++i) {
     const Box &target = description.targets[i];
     if (description.partial[i] != 0 ||
@@ -105,22 +117,39 @@ std::vector<int64_t> Resolver::piecesOf(const format::CollectiveT &collective,
 /// Begins all boxes at the least index.
 static void moveToOrigin(transport::Description &description) {
   size_t rank = description.sources.front().dims.size();
+  std::vector<Box> *all[] = {&description.sources, &description.targets,
+                             &description.images};
   for (size_t dim = 0; dim < rank; ++dim) {
     int64_t least = INT64_MAX;
-    for (std::vector<Box> *boxes :
-         {&description.sources, &description.targets}) {
+    for (std::vector<Box> *boxes : all) {
       for (const Box &box : *boxes) {
         least = std::min(least, box.dims[dim].begin);
       }
     }
-    for (std::vector<Box> *boxes :
-         {&description.sources, &description.targets}) {
+    for (std::vector<Box> *boxes : all) {
       for (Box &box : *boxes) {
         box.dims[dim].begin -= least;
         box.dims[dim].end -= least;
       }
     }
   }
+}
+
+/// From the end of the dim that a collective moves around to its beginning;
+/// none where it moves nothing.
+std::vector<int64_t>
+Resolver::aroundOf(const format::CollectiveT &collective) const {
+  const std::vector<int64_t> &shift = collective.shift;
+  std::vector<int64_t> around(shift.size());
+  const format::ValueT &value = valueOf(*collective.source);
+  size_t dropped = collective.source->loop() >= 0;
+  bool moves = false;
+  for (size_t i = 0; i < shift.size(); ++i) {
+    moves |= shift[i] != 0;
+    around[i] =
+        shift[i] ? -env.plan->extents[value.extents[i + dropped]]->size : 0;
+  }
+  return moves ? around : std::vector<int64_t>();
 }
 
 Result<transport::Channel> Resolver::open(const format::CollectiveT &collective,
@@ -140,8 +169,13 @@ Result<transport::Channel> Resolver::open(const format::CollectiveT &collective,
   description.reduction = static_cast<layout::Reduction>(collective.reduction);
   description.group = meeting.members;
   description.partial = meeting.partial;
+  std::vector<int64_t> around = aroundOf(collective);
   for (size_t i = 0; i < meeting.members.size(); ++i) {
-    Box source = boxOf(*collective.source, meeting.members[i]);
+    Box source =
+        moved(boxOf(*collective.source, meeting.members[i]), collective.shift);
+    if (!around.empty()) {
+      description.images.push_back(moved(source, around));
+    }
     Box target = boxOf(*collective.target, meeting.members[i]);
     if (!collective.holders.empty()) {
       // A dim that only those have who give, so that a scalar can be empty.

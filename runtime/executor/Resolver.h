@@ -65,6 +65,7 @@ private:
   Meeting meetingOf(const format::CollectiveT &collective) const;
   std::vector<int64_t> piecesOf(const format::CollectiveT &collective,
                                 const Meeting &meeting) const;
+  std::vector<int64_t> aroundOf(const format::CollectiveT &collective) const;
   Result<transport::Channel> open(const format::CollectiveT &collective,
                                   const Meeting &meeting) const;
 

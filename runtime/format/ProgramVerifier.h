@@ -79,6 +79,8 @@ struct Verifier {
   Status verifyMove(const MoveT &move);
   Status verifyCollective(const CollectiveT &collective);
   Status verifyGroup(const CollectiveT &collective, const std::string &what);
+  Status verifyShift(const CollectiveT &collective,
+                     const std::vector<uint32_t> &extents);
   Status verifyView(const View *view);
   Status verifyIterations(const View &view, const LoopT &loop);
   Status verifyPositions(const ValueT &value, int64_t begin, int64_t end);

@@ -373,6 +373,31 @@ Status Verifier::verifyGroup(const CollectiveT &collective,
   return verifyResidence(collective.holders, mesh).in(what);
 }
 
+/// How far a collective moves its source along each dim.
+Status Verifier::verifyShift(const CollectiveT &collective,
+                             const std::vector<uint32_t> &extents) {
+  if (collective.shift.empty()) {
+    return Status();
+  }
+  if (collective.shift.size() != extents.size()) {
+    return Status::error("another number of distances than of dims");
+  }
+  int64_t moved = 0;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    int64_t distance = collective.shift[i];
+    if (distance < 0 ||
+        (distance > 0 && distance >= plan.extents[extents[i]]->size)) {
+      return Status::error("a shift of " + number(distance) + " around " +
+                           number(plan.extents[extents[i]]->size));
+    }
+    moved += distance > 0;
+  }
+  if (moved > 0 && !collective.holders.empty()) {
+    return Status::error("a shift of what only some devices have");
+  }
+  return moved > 1 ? Status::error("a shift of more than one dim") : Status();
+}
+
 Status Verifier::verifyCollective(const CollectiveT &collective) {
   std::string what = "collective " + number(collective.id);
   if (!started.insert(collective.id).second) {
@@ -396,6 +421,7 @@ Status Verifier::verifyCollective(const CollectiveT &collective) {
   if (!collective.partial.empty() && from.type == ElementType::Bool) {
     return Status::error(what + " reduces booleans");
   }
+  CLEAVE_TRY(verifyShift(collective, source).in(what));
   bool identical = true;
   for (size_t i = 0; i < source.size(); ++i) {
     if (plan.extents[source[i]]->size != plan.extents[target[i]]->size) {
@@ -405,7 +431,7 @@ Status Verifier::verifyCollective(const CollectiveT &collective) {
   }
   // In place only where each element is read and written by one device alone.
   bool inPlace =
-      identical && !collective.partial.empty() &&
+      identical && !collective.partial.empty() && collective.shift.empty() &&
       collective.source->loop() == collective.target->loop() &&
       (collective.source->value() == collective.target->value() ||
        ((from.storage == Storage::Arena || from.storage == Storage::Slot) &&

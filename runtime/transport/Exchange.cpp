@@ -18,6 +18,19 @@ struct Part {
   int64_t source = 0;
 };
 
+/// Takes of `box` what a source has; the others go to `rest`.
+void takeFrom(int64_t source, const Box &has, const Box &box,
+              std::vector<Part> &parts, std::vector<Box> &rest) {
+  Box common = intersect(box, has);
+  if (common.empty()) {
+    rest.push_back(box);
+    return;
+  }
+  parts.push_back({common, source});
+  std::vector<Box> left = subtract(box, common);
+  rest.insert(rest.end(), left.begin(), left.end());
+}
+
 /// Covers `target` by the sources of the ranks of one partial coordinate:
 /// those of `preferred` first, then the ranks after them, so that replicas
 /// share the giving. Returns false where an element is in no source.
@@ -39,14 +52,14 @@ bool cover(const Description &description, const Box &target,
     }
     std::vector<Box> rest;
     for (const Box &box : missing) {
-      Box common = intersect(box, description.sources[rank]);
-      if (common.empty()) {
-        rest.push_back(box);
-        continue;
+      takeFrom(rank, description.sources[rank], box, parts, rest);
+    }
+    if (!description.images.empty()) {
+      missing = std::move(rest);
+      rest.clear();
+      for (const Box &box : missing) {
+        takeFrom(rank + count, description.images[rank], box, parts, rest);
       }
-      parts.push_back({common, rank});
-      std::vector<Box> left = subtract(box, common);
-      rest.insert(rest.end(), left.begin(), left.end());
     }
     missing = std::move(rest);
   }
@@ -65,6 +78,15 @@ Status verify(const Description &description) {
     if (description.sources[i].dims.size() != rank ||
         description.targets[i].dims.size() != rank) {
       return Status::error("sources and targets differ in rank");
+    }
+  }
+  if (!description.images.empty() && description.images.size() != count) {
+    return Status::error("not every rank has an image");
+  }
+  for (size_t i = 0; i < description.images.size(); ++i) {
+    if (stridesOf(description.images[i]) != stridesOf(description.sources[i]) ||
+        description.images[i].elements() != description.sources[i].elements()) {
+      return Status::error("an image of other sizes than its source");
     }
   }
   return Status();

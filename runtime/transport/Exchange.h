@@ -17,7 +17,8 @@ namespace cleave::transport {
 
 struct Region {
   Box box;
-  std::vector<int64_t> sources; ///< ranks, one for each partial coordinate
+  std::vector<int64_t> sources; ///< one for each partial coordinate: a rank, or
+                                ///< that of its image plus the group's size
   std::vector<int64_t> targets; ///< ranks that get the result
 };
 

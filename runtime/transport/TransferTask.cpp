@@ -24,8 +24,12 @@ TransferTask makeTask(const Region &region, const Description &description) {
   auto side = [&](int64_t rank, const Box &box) {
     return TransferTask::Side{rank, offsetOf(region.box, box), stridesOf(box)};
   };
-  for (int64_t rank : region.sources) {
-    task.sources.push_back(side(rank, description.sources[rank]));
+  int64_t ranks = static_cast<int64_t>(description.group.size());
+  for (int64_t source : region.sources) {
+    task.sources.push_back(
+        source < ranks
+            ? side(source, description.sources[source])
+            : side(source - ranks, description.images[source - ranks]));
   }
   for (int64_t rank : region.targets) {
     task.targets.push_back(side(rank, description.targets[rank]));

@@ -15,7 +15,10 @@
 //
 // so all-reduce, all-gather, reduce-scatter, all-to-all, broadcast, shift and
 // send/receive differ in boxes alone; a transport may recognise what it has a
-// fast path for. Uneven and empty boxes are ordinary.
+// fast path for. Uneven and empty boxes are ordinary. What moves around the end
+// of a dim has a second box for each source, its *image*: rolling [0, 8) by one
+// on two devices, the second has [4, 8) at [5, 9) and at [-3, 1), of which the
+// targets [0, 4) and [4, 8) take [5, 8) and [0, 1).
 //
 // Use. At load every device of a group opens a channel with the same
 // description (its own `rank` apart). Then, any number of times:
@@ -55,6 +58,9 @@ struct Description {
   layout::Reduction reduction = layout::Reduction::Sum;
   std::vector<int64_t> group;   ///< devices
   std::vector<Box> sources;     ///< what each rank has
+  std::vector<Box> images;      ///< the same elements under other indices, one
+                                ///< box of the same sizes for each rank; empty
+                                ///< = none
   std::vector<Box> targets;     ///< what each rank gets
   std::vector<int64_t> partial; ///< the coordinate that each rank's part has,
                                 ///< from 0 without a gap; all 0 = none

@@ -1066,3 +1066,79 @@ exec.set "toy" starts @p {
     }
   }
 }
+
+// -----
+
+exec.set "toy" starts @p {
+  exec.kernels ["k"]
+  %w = exec.leaf "w" : f32[l = 3, a = 4] init constant(0.0, 0.0)
+  exec.plan @p mesh <[data = 2], []> {
+    exec.layout %w [whole, <[0]>]
+    %l = exec.extent "l" = 3
+    %a = exec.extent "a" = 4
+    exec.program @train arena 256 {
+      %leaf = exec.value leaf %w bytes 48 : f32[%l, %a]
+      %x = exec.value arena 0 bytes 48 : f32[%l, %a]
+      // expected-error@+1 {{'exec.start' op has 1 distances for rank 2}}
+      %c = exec.start 0 shift %leaf -> %x by [1] among [0]
+      exec.wait %c
+    }
+  }
+}
+
+// -----
+
+exec.set "toy" starts @p {
+  exec.kernels ["k"]
+  %w = exec.leaf "w" : f32[l = 3, a = 4] init constant(0.0, 0.0)
+  exec.plan @p mesh <[data = 2], []> {
+    exec.layout %w [whole, <[0]>]
+    %l = exec.extent "l" = 3
+    %a = exec.extent "a" = 4
+    exec.program @train arena 256 {
+      %leaf = exec.value leaf %w bytes 48 : f32[%l, %a]
+      %x = exec.value arena 0 bytes 48 : f32[%l, %a]
+      // expected-error@+1 {{'exec.start' op moves by 4 around 4}}
+      %c = exec.start 0 shift %leaf -> %x by [0, 4] among [0]
+      exec.wait %c
+    }
+  }
+}
+
+// -----
+
+exec.set "toy" starts @p {
+  exec.kernels ["k"]
+  %w = exec.leaf "w" : f32[l = 3, a = 4] init constant(0.0, 0.0)
+  exec.plan @p mesh <[data = 2], []> {
+    exec.layout %w [whole, <[0]>]
+    %l = exec.extent "l" = 3
+    %a = exec.extent "a" = 4
+    exec.program @train arena 256 {
+      %leaf = exec.value leaf %w bytes 48 : f32[%l, %a]
+      %x = exec.value arena 0 bytes 48 : f32[%l, %a]
+      // expected-error@+1 {{'exec.start' op moves by -1 around 3}}
+      %c = exec.start 0 shift %leaf -> %x by [-1, 0] among [0]
+      exec.wait %c
+    }
+  }
+}
+
+// -----
+
+exec.set "toy" starts @p {
+  exec.kernels ["k"]
+  %w = exec.leaf "w" : f32[l = 3, a = 4] init constant(0.0, 0.0)
+  exec.plan @p mesh <[data = 2], []> {
+    exec.layout %w [whole, <[0]>]
+    %l = exec.extent "l" = 3
+    %a = exec.extent "a" = 4
+    exec.program @train arena 256 {
+      %leaf = exec.value leaf %w bytes 48 : f32[%l, %a]
+      %x = exec.value arena 0 bytes 48 : f32[%l, %a]
+      // expected-error@+1 {{'exec.start' op moves more than one dim around}}
+      %c = exec.start 0 shift %leaf -> %x by [1, 1] among [0]
+      exec.wait %c
+    }
+  }
+}

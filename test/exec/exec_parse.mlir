@@ -67,6 +67,10 @@ exec.set "toy" by "cleave" needs ["avx2", "fma"] starts @wide evaluates every 50
       %d = exec.start 0 all_gather %x -> %x among [0]
       // CHECK-NEXT: exec.wait %c0
       exec.wait %d
+      // CHECK-NEXT: %c1 = exec.start 1 shift %[[X]] -> %[[X]] by [3] among [0, 1] at %at.copy_all
+      %e = exec.start 1 shift %x -> %x by [3] among [0, 1] at %copy
+      // CHECK-NEXT: exec.wait %c1
+      exec.wait %e
       // CHECK-NEXT: exec.kernel @"k 2"() with []
       exec.kernel @"k 2"() with []
       // CHECK-NEXT: exec.move %[[X]] -> %[[X]] by [-1] at %at.copy_all

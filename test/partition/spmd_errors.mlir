@@ -140,3 +140,51 @@ func.func @f(%x: tensor<2xf32, #spmd.local<[a = 4 on [0]]>>) {
   %0 = spmd.local_slice %x over [1] : (tensor<2xf32, #spmd.local<[a = 4 on [0]]>>) -> tensor<1xf32, #spmd.local<[a = 4 on [1, 0]]>>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) {
+  // expected-error@+1 {{'spmd.shift' op must keep the atoms of each dim}}
+  %0 = spmd.shift %x over [0] : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<4x2xf32, #spmd.local<[a = 4, b = 4 on [0]]>>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2xf32, #spmd.local<[a = 4 on [0]]>>) {
+  // expected-error@+1 {{'spmd.shift' op must run over atoms that split a dim}}
+  %0 = spmd.shift %x over [1] : (tensor<2xf32, #spmd.local<[a = 4 on [0]]>>) -> tensor<3xf32, #spmd.local<[a = 4 on #spmd.split<[0], cuts = [0, 1, 4]>]>>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) {
+  // expected-error@+1 {{'spmd.shift' op moves dim `c`, which its operand lacks}}
+  %0 = spmd.shift %x over [0] {dim = "c", by = 1 : i64} : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) {
+  // expected-error@+1 {{'spmd.shift' op moves by 4 around 4}}
+  %0 = spmd.shift %x over [0] {dim = "a", by = 4 : i64} : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) {
+  // expected-error@+1 {{'spmd.shift' op moves by -1 around 4}}
+  %0 = spmd.shift %x over [0] {dim = "b", by = -1 : i64} : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) {
+  // expected-error@+1 {{'spmd.shift' op moves by 1 along no dim}}
+  %0 = spmd.shift %x over [0] {by = 1 : i64} : (tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>) -> tensor<2x4xf32, #spmd.local<[a = 4 on [0], b = 4]>>
+  return
+}

@@ -32,6 +32,14 @@ module attributes {spmd.mesh = #spmd.mesh<[data = 2, tensor = 4],
     %3 = spmd.all_to_all %2 over [1]
       : (tensor<1x8xf32, #spmd.local<[a = 5 on [0, 1], b = 8]>>)
       -> tensor<3x2xf32, #spmd.local<[a = 5 on [0], b = 8 on [1]]>>
+    // CHECK: spmd.shift %{{.*}} over [0] :
+    %5 = spmd.shift %3 over [0]
+      : (tensor<3x2xf32, #spmd.local<[a = 5 on [0], b = 8 on [1]]>>)
+      -> tensor<4x2xf32, #spmd.local<[a = 5 on #spmd.split<[0], cuts = [0, 1, 5]>, b = 8 on [1]]>>
+    // CHECK: spmd.shift %{{.*}} over [1] {by = 7 : i64, dim = "b"} :
+    %6 = spmd.shift %3 over [1] {dim = "b", by = 7 : i64}
+      : (tensor<3x2xf32, #spmd.local<[a = 5 on [0], b = 8 on [1]]>>)
+      -> tensor<3x2xf32, #spmd.local<[a = 5 on [0], b = 8 on [1]]>>
     // CHECK: spmd.all_gather
     %4 = spmd.all_gather %3 over [0, 1]
       : (tensor<3x2xf32, #spmd.local<[a = 5 on [0], b = 8 on [1]]>>)

@@ -9,6 +9,7 @@
 #include "tools/cleave/Compile.h"
 #include "tools/cleave/Frontend.h"
 #include "tools/cleave/Options.h"
+#include "tools/cleave/Transfers.h"
 
 #include <chrono>
 #include <iostream>
@@ -100,12 +101,16 @@ int explainCommand(const Options &options) {
   compileOptions.objectCode = false;
   std::optional<Compilation> result = compile(frontend, compileOptions);
   if (result && !frontend.diags.hasErrors()) {
+    constexpr double giga = 1e9;
+    std::vector<TransferReport> transfers = reportTransfers(
+        result->reports, {options.fastLink * giga, options.slowLink * giga, 0});
     if (options.json) {
-      explainJson(result->reports, std::cout);
+      explainJson(result->reports, transfers, std::cout);
     } else {
       for (const PlanReport &report : result->reports) {
         explainText(report, std::cout);
       }
+      printTransfers(transfers, std::cout);
     }
   }
   return frontend.finish();

@@ -70,6 +70,13 @@ static std::string checkCount(const std::string &text) {
              : "`" + text + "` is not a whole number of at least 0";
 }
 
+/// Refuses what is no whole number, or below one.
+static std::string checkSize(const std::string &text) {
+  return !checkCount(text).empty() || std::stoll(text) < 1
+             ? "`" + text + "` is not a whole number of at least 1"
+             : "";
+}
+
 /// Refuses what is no finite number, or below zero.
 static std::string checkPositive(const std::string &text) {
   double number = 0;
@@ -79,6 +86,45 @@ static std::string checkPositive(const std::string &text) {
                  number <= std::numeric_limits<double>::max()
              ? ""
              : "`" + text + "` is not a number of at least 0";
+}
+
+/// The options of `cleave schedule`.
+static void addSchedule(Adder adder, Options &options) {
+  adder.source("a schedule of the standard library (`zb_v`), a source file "
+               "(.clv), or actions in PyTorch's notation (.csv)");
+  CLI::App &app = adder.app;
+  auto size = [&](const char *name, int64_t &value, const char *text) {
+    app.add_option(name, value, text)->check(checkSize);
+  };
+  size("--stages", options.stages, "stages; default: 4, or the file's");
+  size("--micro", options.micros, "microbatches; default: 8, or the file's");
+  size("--chunks", options.chunks,
+       "chunks for each stage; default: the schedule's, else 1");
+  app.add_option("--schedule", options.schedule,
+                 "only this schedule of the file; default: all of them");
+  auto time = [&](const char *name, double &value, const char *text) {
+    app.add_option(name, value, text)
+        ->capture_default_str()
+        ->check(checkPositive);
+  };
+  time("--forward", options.forward,
+       "time of one microbatch's forward on a stage");
+  time("--input", options.inputGradient, "of its input gradient");
+  time("--weight", options.weightGradient, "of its weight gradient");
+  time("--link", options.link, "of its message from stage to stage");
+  app.add_option("--columns", options.columns,
+                 "width of the picture; 0: all of it")
+      ->capture_default_str()
+      ->check(checkCount);
+  CLI::Option *json = app.add_flag("--json", options.json, "as JSON");
+  CLI::Option *csv =
+      app.add_flag("--csv", options.csv,
+                   "print the actions in PyTorch's notation instead")
+          ->excludes(json);
+  app.add_flag("--older", options.olderCsv,
+               "with --csv: its older letters (B, W, BW for I, W, B)")
+      ->needs(csv);
+  adder.diagnostics();
 }
 
 /// Whether the first argument is none of the commands; says so.
@@ -149,6 +195,15 @@ int runCommandLine(int argc, char **argv) {
                       explainCommand);
   explain.source("a source file (.clv), or a code such as CLV0207");
   explain.instance();
+  explain.app
+      .add_option("--fast-link", options.fastLink,
+                  "GB/s that a device sends and receives, to predict how long "
+                  "a transfer between plans takes")
+      ->check(checkPositive);
+  explain.app
+      .add_option("--slow-link", options.slowLink,
+                  "the same between groups of the first hardware level (nodes)")
+      ->check(checkPositive);
   explain.app.add_flag("--json", options.json, "as JSON");
   explain.diagnostics();
 
@@ -217,6 +272,10 @@ int runCommandLine(int argc, char **argv) {
       add("inspect", "print what a plan file holds", inspectCommand);
   inspect.source("a plan file");
   inspect.app.add_option("--plan", options.plan, "only this plan");
+
+  addSchedule(add("schedule", "prove a pipeline schedule and draw its timeline",
+                  scheduleCommand),
+              options);
 
   // Writing past a limit on file sizes is an error to report, not a death.
   std::signal(SIGXFSZ, SIG_IGN);

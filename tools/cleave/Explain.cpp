@@ -7,6 +7,8 @@
 
 #include "tools/cleave/Explain.h"
 
+#include "tools/cleave/Transfers.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -277,7 +279,31 @@ static nlohmann::json toJson(const SourcePoint &source) {
           {"text", source.text}};
 }
 
-void explainJson(const std::vector<PlanReport> &reports, std::ostream &out) {
+static nlohmann::json toJson(const TransferReport &report) {
+  nlohmann::json json = {{"to", report.to}};
+  if (!report.error.empty()) {
+    json["error"] = report.error;
+    return json;
+  }
+  const transfer::Summary &summary = report.summary;
+  json["bytes_total"] = summary.bytes;
+  json["bytes_busiest"] = summary.busiest();
+  json["bytes_sent"] = summary.mostSent;
+  json["bytes_received"] = summary.mostReceived;
+  if (report.knowsNodes) {
+    json["bytes_slow"] = summary.slowBytes;
+  }
+  json["staging"] = summary.staging;
+  json["both_copies"] = summary.bothCopies;
+  if (summary.seconds) {
+    json["seconds"] = *summary.seconds;
+  }
+  return json;
+}
+
+void explainJson(const std::vector<PlanReport> &reports,
+                 const std::vector<TransferReport> &transfers,
+                 std::ostream &out) {
   nlohmann::json plans = nlohmann::json::array();
   for (const PlanReport &report : reports) {
     const Mesh &mesh = report.plan.mesh;
@@ -336,6 +362,12 @@ void explainJson(const std::vector<PlanReport> &reports, std::ostream &out) {
              {"bytes", localBytes(leaf, mesh)}});
       }
       plan["programs"].push_back(entry);
+    }
+    plan["transfers"] = nlohmann::json::array();
+    for (const TransferReport &transfer : transfers) {
+      if (transfer.from == report.plan.name) {
+        plan["transfers"].push_back(toJson(transfer));
+      }
     }
     plans.push_back(plan);
   }

@@ -20,6 +20,8 @@
 
 namespace cleave::tools {
 
+struct TransferReport;
+
 /// All that is known of one plan of a set.
 struct PlanReport {
   std::string model;
@@ -31,7 +33,10 @@ struct PlanReport {
 int64_t leafBytes(const PlanReport &report, layout::Role role);
 
 void explainText(const PlanReport &report, std::ostream &out);
-void explainJson(const std::vector<PlanReport> &reports, std::ostream &out);
+/// `transfers`: a plan's entry has those that start at it.
+void explainJson(const std::vector<PlanReport> &reports,
+                 const std::vector<TransferReport> &transfers,
+                 std::ostream &out);
 
 /// 1536 -> `1.5 KiB`.
 std::string formatBytes(int64_t bytes);

@@ -20,9 +20,7 @@
 
 namespace cleave::tools {
 
-/// Where `use std.nn` is looked for: CLEAVE_STDLIB, beside an installed
-/// program, then the source tree that it was built from.
-static std::vector<std::string> stdlibPath() {
+std::vector<std::string> stdlibPath() {
   std::vector<std::string> paths;
   if (const char *path = std::getenv("CLEAVE_STDLIB")) {
     paths.push_back(path);

@@ -25,6 +25,10 @@
 
 namespace cleave::tools {
 
+/// Where `use std.nn` is looked for: CLEAVE_STDLIB, beside an installed
+/// program, then the source tree that it was built from.
+std::vector<std::string> stdlibPath();
+
 struct PlanRequest {
   std::string name; ///< in the set
   const ast::PlanDecl *decl = nullptr;

@@ -52,6 +52,23 @@ struct Options {
   double temperature = 0.8;
   bool quiet = false;
 
+  // schedule: sizes (0: not said) and times of one microbatch on a stage
+  int64_t stages = 0;
+  int64_t micros = 0;
+  int64_t chunks = 0;
+  std::string schedule; ///< one of a file's
+  double forward = 1;
+  double inputGradient = 1;
+  double weightGradient = 1;
+  double link = 0;
+  int64_t columns = 160; ///< of the picture; 0: all
+  bool csv = false;
+  bool olderCsv = false;
+
+  // explain: what a device sends at most, in GB/s; 0: not said
+  double fastLink = 0;
+  double slowLink = 0;
+
   // verify
   bool full = false; ///< the model's own sizes, not the reduced ones
   double tolerance = 1e-5;
@@ -64,6 +81,7 @@ int verifyCommand(const Options &options);
 int runCommand(const Options &options);
 int sampleCommand(const Options &options);
 int inspectCommand(const Options &options);
+int scheduleCommand(const Options &options);
 
 } // namespace cleave::tools
 

@@ -193,6 +193,51 @@ TEST(LargestPiece, BoundsAllPieces) {
   }
 }
 
+TEST(Window, KeepsCutsWhereElementsLie) {
+  Mesh mesh = meshOf({4});
+  Split window = windowOf(16, on({0}), -5, 11, mesh);
+  EXPECT_EQ(window.cuts, (std::vector<int64_t>{0, 0, 3, 7, 11}));
+  // What a larger dim has beside it lies with the nearest piece.
+  EXPECT_EQ(windowOf(11, window, 5, 16, mesh).cuts,
+            (std::vector<int64_t>{0, 5, 8, 12, 16}));
+  // The same cuts have one spelling.
+  EXPECT_EQ(windowOf(4, on({0}), -1, 2, meshOf({2})), on({0}));
+  EXPECT_EQ(windowOf(16, on({0}), 0, 16, mesh), on({0}));
+  EXPECT_EQ(windowOf(16, on({}), -5, 11, mesh), on({}));
+}
+
+TEST(Window, EveryElementStaysOnItsDevice) {
+  Mesh mesh = meshOf({2, 3});
+  Split placed = on({1});
+  placed.places = {2, 0, 1};
+  Split unit = on({0, 1});
+  unit.unit = 2;
+  for (int64_t n = 1; n <= 9; ++n) {
+    Split cuts = on({0});
+    cuts.cuts = {0, n / 3, n};
+    for (const Split &split : {on({0}), on({1, 0}), placed, unit, cuts}) {
+      for (int64_t size = 1; size <= 9; ++size) {
+        for (int64_t offset = -n; offset <= size; ++offset) {
+          Split window = windowOf(n, split, offset, size, mesh);
+          int64_t seen = 0;
+          for (int64_t device = 0; device < 6; ++device) {
+            Piece a = pieceOf(n, split, mesh, device);
+            Piece b = pieceOf(size, window, mesh, device);
+            for (int64_t i = b.begin; i < b.end; ++i) {
+              bool isShared = i - offset >= 0 && i - offset < n;
+              ASSERT_TRUE(!isShared ||
+                          (a.begin <= i - offset && i - offset < a.end));
+              ++seen;
+            }
+          }
+          // Each element once for each coordinate of the other atoms.
+          ASSERT_EQ(seen, size * 6 / mesh.sizeOf(split.atoms));
+        }
+      }
+    }
+  }
+}
+
 TEST(Contiguity, SeveralPiecesOnOneCoordinate) {
   Split dealt = on({0});
   dealt.cuts = {0, 2, 4, 6, 8};

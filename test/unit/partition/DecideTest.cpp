@@ -232,3 +232,60 @@ TEST(Decide, MaximaArePendingToo) {
   EXPECT_EQ(found.natural.partial, Atoms{1});
   EXPECT_EQ(found.natural.reduction, Reduction::Max);
 }
+
+namespace {
+
+/// A window of a dim of 16 elements, or on one, over the four devices of t.
+Case windowCase(int64_t size, int64_t offset, int64_t resultSize,
+                const Layout &now, const Layout &declared) {
+  Case c;
+  c.query.rule.factors = {{"m", FactorKind::Window, {0}, {0}, offset}};
+  c.query.rule.passesSum = {true};
+  c.operand(now);
+  c.result(declared);
+  c.query.operands[0].subject.sizes = {size};
+  c.query.subject.sizes = {resultSize};
+  return c;
+}
+
+Layout withCuts(std::vector<int64_t> cuts) {
+  Layout layout = of({{1}});
+  layout.dims[0].cuts = std::move(cuts);
+  return layout;
+}
+
+} // namespace
+
+TEST(Decide, AWindowIsCutAsItsOperand) {
+  // slice(m, 1 .. 16), declared whole: the pieces of the window are gathered.
+  Case c = windowCase(16, -1, 15, of({{1}}), of({{}}));
+  c.query.operands[0].subject.mesh = c.query.subject.mesh = &c.mesh;
+  Decision found = c.decide();
+  EXPECT_EQ(found.operands[0], of({{1}}));
+  EXPECT_EQ(found.natural, withCuts({0, 3, 7, 11, 15}));
+  EXPECT_EQ(found.total, 15 * 3 * 2 * 4) << "not 16: twice, for d, over t";
+  // Its readers are windows: nothing is sent.
+  c.query.resultStays = true;
+  EXPECT_EQ(c.decide().total, 0);
+}
+
+TEST(Decide, AWindowIsCutAsItsResult) {
+  // pad(m[4: t], at 2 of 16): elements 1, 2 and 3 move before there are zeros
+  // around them, not after.
+  Case c = windowCase(4, 2, 16, of({{1}}), of({{1}}));
+  c.query.operands[0].subject.mesh = c.query.subject.mesh = &c.mesh;
+  Decision found = c.decide();
+  EXPECT_EQ(found.natural, of({{1}}));
+  EXPECT_EQ(found.operands[0], withCuts({0, 2, 4, 4, 4}));
+  EXPECT_EQ(found.total, 3 * 2 * 4);
+}
+
+TEST(Decide, AWindowIsWholeWhereThatSendsLess) {
+  // pad(m[4: t], of 16), declared whole: 4 elements are gathered, not 16.
+  Case c = windowCase(4, 2, 16, of({{1}}), of({{}}));
+  c.query.operands[0].subject.mesh = c.query.subject.mesh = &c.mesh;
+  Decision found = c.decide();
+  EXPECT_EQ(found.operands[0], of({{}}));
+  EXPECT_EQ(found.natural, of({{}}));
+  EXPECT_EQ(found.total, 4 * 3 * 2 * 4);
+}

@@ -291,6 +291,115 @@ func.func @forward(%x: !a {clv.role = "input", clv.path = "x"},
   EXPECT_EQ(outcome.values(), std::vector<double>(12, 1));
 }
 
+/// A roll of x, whose element i is element (i + by) mod n of x.
+static Outcome roll(int64_t size, int64_t by, const PlanBuilder &plan,
+                    const std::string &setup = "",
+                    std::vector<int64_t> shape = {}) {
+  auto type = [](const std::string &dim, int64_t n) {
+    return "tensor<" + std::to_string(n) + "xf32, #clv.dims<" + dim + ">>";
+  };
+  std::string text =
+      "!m = " + type("m", size) + "\n!low = " + type("low", by) +
+      "\n!high = " + type("high", size - by) + "\n" +
+      (setup.empty() ? "func.func @forward(%x: !m {clv.role = \"input\", "
+                       "clv.path = \"x\"}) -> !m {\n"
+                     : setup) +
+      "%a = clv.slice %x from \"m\" to \"high\" at " + std::to_string(by) +
+      " {clv.scope = #s} : (!m) -> !high\n"
+      "%b = clv.slice %x from \"m\" to \"low\" at 0 {clv.scope = #s} : (!m) "
+      "-> !low\n"
+      "%p = clv.pad %a from \"high\" to \"m\" at 0 {clv.scope = #s} : (!high) "
+      "-> !m\n"
+      "%q = clv.pad %b from \"low\" to \"m\" at " +
+      std::to_string(size - by) +
+      " {clv.scope = #s} : (!low) -> !m\n"
+      "%r = clv.add %p, %q {clv.scope = #s} : (!m, !m) -> !m\n"
+      "return %r : !m\n}";
+  return run(text, plan, {counting(shape.empty() ? std::vector{size} : shape)});
+}
+
+// A static roll became an all-reduce.
+TEST(FieldCases, Jax15773) {
+  PlanBuilder plan({{"d", 4}});
+  plan.shard({"m"}, {"d"});
+  Outcome outcome = roll(16, 1, plan);
+  EXPECT_EQ(outcome.collectives, Strings{"shift d"});
+  EXPECT_EQ(outcome.records.front().bytesBusiest, 4) << "the edge";
+  EXPECT_EQ(outcome.records.front().bytesTotal, 4 * 4);
+  // Any distance, pieces that are uneven or empty, two axes in either order.
+  for (int64_t size = 2; size <= 9; ++size) {
+    for (int64_t by = 1; by < size; ++by) {
+      PlanBuilder both({{"d", 2}, {"t", 3}});
+      both.shard({"m"}, {"t", "d"});
+      EXPECT_EQ(roll(size, by, plan).collectives, Strings{"shift d"});
+      EXPECT_EQ(roll(size, by, both).collectives, Strings{"shift d * t"});
+    }
+  }
+  // Where the dim is whole there is nothing to send.
+  PlanBuilder other({{"d", 4}});
+  other.shard({"n"}, {"d"});
+  EXPECT_EQ(roll(5, 2, other).collectives, Strings{});
+}
+
+// A roll is linear: a pending sum stays one, and is reduced once.
+TEST(FieldCases, ARollOfAPendingSum) {
+  PlanBuilder plan({{"d", 3}, {"t", 2}});
+  plan.shard({"m"}, {"d"});
+  plan.shard({"k"}, {"t"});
+  Outcome outcome = roll(5, 2, plan,
+                         R"(!mk = tensor<5x4xf32, #clv.dims<m, k>>
+func.func @forward(%y: !mk {clv.role = "input", clv.path = "x"}) -> !m {
+%x = clv.reduce sum %y over ["k"] {clv.scope = #s} : (!mk) -> !m
+)",
+                         {5, 4});
+  EXPECT_EQ(outcome.collectives, (Strings{"shift d", "all_reduce t"}));
+}
+
+// Picking one layer of a layer-sharded stack gathered the stack.
+TEST(FieldCases, Xla44795) {
+  PlanBuilder plan({{"d", 4}});
+  plan.shard({"stack"}, {"d"});
+  for (int64_t size : {8, 7, 3}) {
+    for (int64_t layer = 0; layer < size; ++layer) {
+      std::string stack = std::to_string(size) + "x6xf32";
+      Outcome outcome =
+          run("!w = tensor<" + stack + ", #clv.dims<stack, n>>\n" +
+                  "!one = tensor<1x6xf32, #clv.dims<one, n>>\n" +
+                  "func.func @forward(%w: !w {clv.role = \"input\", clv.path = "
+                  "\"x\"}) -> !one {\n%r = clv.slice %w from \"stack\" to "
+                  "\"one\" at " +
+                  std::to_string(layer) +
+                  " {clv.scope = #s} : (!w) -> !one\nreturn %r : !one\n}",
+              plan, {counting({size, 6})});
+      EXPECT_EQ(outcome.collectives, Strings{"all_gather d"});
+      // Six numbers, to three devices.
+      EXPECT_EQ(outcome.records.front().bytesTotal, 6 * 4 * 3);
+      EXPECT_EQ(outcome.records.front().bytesBusiest, 6 * 4 * 3);
+    }
+  }
+}
+
+// A position sees the one before it: the edge moves, and the first stays.
+TEST(FieldCases, APreviousElementIsAShiftOfTheEdge) {
+  PlanBuilder plan({{"d", 4}});
+  plan.shard({"m"}, {"d"});
+  Outcome outcome = run(R"(
+!m = tensor<16xf32, #clv.dims<m>>
+!tail = tensor<15xf32, #clv.dims<tail>>
+!one = tensor<1xf32, #clv.dims<one>>
+func.func @forward(%x: !m {clv.role = "input", clv.path = "x"}) -> !m {
+  %a = clv.slice %x from "m" to "one" at 0 {clv.scope = #s} : (!m) -> !one
+  %b = clv.slice %x from "m" to "tail" at 0 {clv.scope = #s} : (!m) -> !tail
+  %p = clv.pad %a from "one" to "m" at 0 {clv.scope = #s} : (!one) -> !m
+  %q = clv.pad %b from "tail" to "m" at 1 {clv.scope = #s} : (!tail) -> !m
+  %r = clv.add %p, %q {clv.scope = #s} : (!m, !m) -> !m
+  return %r : !m
+})",
+                        plan, {counting({16})});
+  EXPECT_EQ(outcome.collectives, Strings{"shift d"});
+  EXPECT_EQ(outcome.records.front().bytesTotal, 3 * 4);
+}
+
 // The embedding gradient: a slice before the reduction mixed rows.
 TEST(FieldCases, Xla42481) {
   PlanBuilder plan({{"d", 2}, {"t", 2}});

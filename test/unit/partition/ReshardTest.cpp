@@ -145,12 +145,45 @@ TEST(Reshard, OtherCutsAreOtherSplits) {
   Layout uneven = layoutOf({{0}});
   uneven.dims[0].cuts = {0, 1, 6};
   EXPECT_EQ(search(byTwo, layoutOf({{0}}), {6}, mesh), "all_to_all(0)");
-  EXPECT_EQ(search(uneven, layoutOf({{0}}), {6}, mesh), "all_to_all(0)");
+  EXPECT_EQ(search(uneven, layoutOf({{0}}), {6}, mesh), "shift(0)");
   EXPECT_EQ(search(uneven, layoutOf({{0, 1}}), {6}, mesh),
-            "all_to_all(0) local_slice(1)");
+            "shift(0) local_slice(1)");
   EXPECT_EQ(search(layoutOf({{}}), uneven, {6}, mesh), "local_slice(0)");
   EXPECT_EQ(search(uneven, layoutOf({{}}), {6}, mesh), "all_gather(0)");
   EXPECT_EQ(search(byTwo, layoutOf({{}}), {6}, mesh), "all_gather(0)");
+}
+
+TEST(Reshard, ShiftsOnlyWhatChangesItsOwner) {
+  // The worked example of the header: elements 3, 7 and 11 go one device down.
+  Mesh mesh = meshOf({4});
+  Layout from = layoutOf({{0}}), to = layoutOf({{0}});
+  from.dims[0].cuts = {0, 3, 7, 11, 15};
+  to.dims[0].cuts = {0, 4, 8, 12, 15};
+  std::optional<Path> path = reshard::reshard(from, to, {{15}, 4, &mesh});
+  ASSERT_EQ(spell(*path), "shift(0)");
+  EXPECT_EQ(path->total, 3 * 4);
+  EXPECT_EQ(path->moves.front().traffic.busiest, 1 * 4);
+}
+
+TEST(Reshard, RollTraffic) {
+  // 16 rows of 3 over 4 devices, by one: each sends the row at its edge.
+  Mesh mesh = meshOf({4, 2});
+  Layout layout = layoutOf({{0}, {}});
+  Subject subject = {{16, 3}, 4, &mesh};
+  reshard::Traffic edge = reshard::rollTraffic(layout, layout, 0, 15, subject);
+  EXPECT_EQ(edge.busiest, 3 * 4);
+  EXPECT_EQ(edge.total, 8 * 3 * 4) << "each of two replicas";
+  // By a whole piece everything moves.
+  EXPECT_EQ(reshard::rollTraffic(layout, layout, 0, 4, subject).total,
+            8 * 4 * 3 * 4);
+  // Columns are split as well: half a row.
+  Layout both = layoutOf({{0}, {1}});
+  EXPECT_EQ(reshard::rollTraffic(both, both, 0, 1, subject).total, 4 * 3 * 4);
+  // 5 rows over 4 devices are 2, 1, 1, 1.
+  subject.sizes = {5, 3};
+  reshard::Traffic uneven = reshard::rollTraffic(layout, layout, 0, 1, subject);
+  EXPECT_EQ(uneven.busiest, 3 * 4);
+  EXPECT_EQ(uneven.total, 2 * 4 * 3 * 4);
 }
 
 TEST(Reshard, RefusesWhatMemoryForbids) {

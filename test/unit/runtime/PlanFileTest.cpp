@@ -289,6 +289,22 @@ TEST(Verify, Collectives) {
                       "in size");
 }
 
+TEST(Verify, ShiftsAroundOneDim) {
+  const std::string collective =
+      "plan `wide`: program `train`: instruction 5: collective 2: ";
+  auto shifted = [](std::vector<int64_t> shift) {
+    return complaint([&](PlanSetT &set) {
+      at(set, 5).action.AsCollective()->shift = shift;
+    });
+  };
+  EXPECT_EQ(shifted({1, 0}), "");
+  EXPECT_EQ(shifted({1}),
+            collective + "another number of distances than of dims");
+  EXPECT_EQ(shifted({4, 0}), collective + "a shift of 4 around 4");
+  EXPECT_EQ(shifted({0, -1}), collective + "a shift of -1 around 7");
+  EXPECT_EQ(shifted({1, 1}), collective + "a shift of more than one dim");
+}
+
 TEST(Verify, InPlaceIsForReductionsAlone) {
   auto inPlace = [](PlanSetT &set) {
     CollectiveT &one = *at(set, 3).action.AsCollective();

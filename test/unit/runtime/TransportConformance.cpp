@@ -57,7 +57,9 @@ struct Case {
   Mesh mesh;
   std::vector<int64_t> sizes;
   std::vector<AtomId> group;
-  Layout from, to; ///< `from.partial` and its reduction say what is combined
+  Layout from, to;   ///< `from.partial` and its reduction say what is combined
+  size_t rolled = 0; ///< the dim that moves around its end
+  int64_t by = 0;    ///< how far; 0: not at all
 };
 
 /// What each coordinate of the partial atoms holds of each global element.
@@ -78,8 +80,16 @@ Description describeCase(const Case &test, int64_t device, uint64_t id) {
   description.reduction = test.from.reduction;
   description.group = test.mesh.groupOf(device, test.group);
   for (int64_t member : description.group) {
-    description.sources.push_back(
-        boxOf(test.sizes, test.from, test.mesh, member));
+    Box source = boxOf(test.sizes, test.from, test.mesh, member);
+    if (test.by) {
+      layout::Piece &piece = source.dims[test.rolled];
+      piece = {piece.begin + test.by, piece.end + test.by};
+      int64_t size = test.sizes[test.rolled];
+      description.images.push_back(source);
+      layout::Piece &image = description.images.back().dims[test.rolled];
+      image = {image.begin - size, image.end - size};
+    }
+    description.sources.push_back(source);
     description.targets.push_back(
         boxOf(test.sizes, test.to, test.mesh, member));
     description.partial.push_back(
@@ -102,7 +112,14 @@ Tensor expectedOf(const Case &test, int64_t device) {
   Box box = boxOf(test.sizes, test.to, test.mesh, device);
   Tensor tensor(box.elements());
   int64_t coordinates = test.mesh.sizeOf(test.from.partial);
+  int64_t row = 1;
+  for (size_t i = test.rolled + 1; i < test.sizes.size(); ++i) {
+    row *= test.sizes[i];
+  }
+  int64_t size = test.sizes.empty() ? 1 : test.sizes[test.rolled];
   forEach(test.sizes, box, [&](int64_t global, int64_t local) {
+    int64_t at = global / row % size;
+    global += ((at - test.by + size) % size - at) * row;
     float result = valueAt(0, global);
     for (int64_t i = 1; i < coordinates; ++i) {
       float next = valueAt(i, global);
@@ -394,6 +411,51 @@ TEST_P(TransportConformance, DelaysChangeNoBit) {
         << "seed " << seed;
   }
   expectRight(GetParam(), {reduce, scatter}, 20, false, 99);
+}
+
+TEST_P(TransportConformance, ShiftsAroundTheEnd) {
+  Split uneven = on({0, 1});
+  uneven.cuts = {0, 0, 5, 5, 6, 7, 7};
+  std::vector<Case> cases;
+  Mesh mesh = meshOf({3, 2});
+  for (int64_t by = 1; by < 7; ++by) {
+    for (const Split &from : {on({0, 1}), on({1, 0}), uneven}) {
+      for (const Split &to : {on({0, 1}), uneven}) {
+        cases.push_back({mesh,
+                         {7, 3},
+                         {0, 1},
+                         layoutOf({from, on({})}),
+                         layoutOf({to, on({})}),
+                         0,
+                         by});
+      }
+    }
+    cases.push_back({mesh,
+                     {3, 7},
+                     {1},
+                     layoutOf({on({0}), on({1})}),
+                     layoutOf({on({0}), on({1})}),
+                     1,
+                     by});
+  }
+  expectRight(GetParam(), cases, 3);
+}
+
+TEST_P(TransportConformance, ImagesOfOtherSizesAreRefused) {
+  std::unique_ptr<Fleet> fleet = GetParam().make(2);
+  std::unique_ptr<Transport> transport = fleet->connect(0);
+  Description description;
+  description.name = "shift a";
+  description.group = {0, 1};
+  description.sources = {Box{{{0, 2}}}, Box{{{2, 4}}}};
+  description.images = {Box{{{-4, -2}}}, Box{{{-2, 1}}}};
+  description.targets = description.sources;
+  description.partial = {0, 0};
+  Result<Channel> channel = transport->open(description, 0);
+  ASSERT_FALSE(channel.ok());
+  EXPECT_NE(channel.message().find("image"), std::string::npos);
+  description.images.pop_back();
+  EXPECT_FALSE(transport->open(description, 0).ok());
 }
 
 TEST_P(TransportConformance, NanIsKept) {

@@ -38,9 +38,8 @@ struct Source {
     for (const ast::ScheduleDecl *decl :
          scheduling::allSchedules(program->files)) {
       if (decl->name.text == name) {
-        return scheduling::evaluateSchedule(*decl, nullptr,
-                                            {stages, micros, chunks}, {},
-                                            sources, diags);
+        return scheduling::evaluateSchedule(
+            *decl, nullptr, {stages, micros, chunks}, {}, sources, diags);
       }
     }
     return std::nullopt;

@@ -3,9 +3,9 @@
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Closed forms and bubble rates as published: "Zero Bubble Pipeline Parallelism"
-// (arXiv 2401.10241), tables of bubble rates and of memory; Megatron-LM (arXiv
-// 2104.04473) for interleaved stages.
+// Closed forms and bubble rates as published: "Zero Bubble Pipeline
+// Parallelism" (arXiv 2401.10241), tables of bubble rates and of memory;
+// Megatron-LM (arXiv 2104.04473) for interleaved stages.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,9 +43,9 @@ Simulated run(const std::string &name, int64_t stages, int64_t micros,
   Simulated result;
   result.schedule = evaluated->schedule;
   result.proof = *proof;
-  result.timeline = simulate(
-      result.schedule, equalTimes(result.schedule, cost.forward, cost.input,
-                                  cost.weight, cost.link));
+  result.timeline =
+      simulate(result.schedule, equalTimes(result.schedule, cost.forward,
+                                           cost.input, cost.weight, cost.link));
   return result;
 }
 
@@ -107,8 +107,7 @@ TEST(BubbleRates, Table) {
     SCOPED_TRACE(std::to_string(row.p) + ", " + std::to_string(row.m));
     Cost cost{row.f, row.i, row.w, row.link};
     auto rate = [&](const char *name) {
-      Timeline timeline =
-          run(name, row.p, row.m, std::nullopt, cost).timeline;
+      Timeline timeline = run(name, row.p, row.m, std::nullopt, cost).timeline;
       double work = row.m * (row.f + row.i + row.w);
       // The simulator's own measure, and the definition.
       EXPECT_NEAR(timeline.bubble,

@@ -33,10 +33,10 @@ using Fact = std::tuple<char, int, int>;
 static int positionOf(const Schedule &schedule, int stage, int chunk) {
   int position = 0;
   for (int round = 0;; ++round) {
-    bool backwards =
-        schedule.placement == Placement::Folded && round % 2 != 0;
+    bool backwards = schedule.placement == Placement::Folded && round % 2 != 0;
     for (int i = 0; i < schedule.stages; ++i, ++position) {
-      if (round == chunk && (backwards ? schedule.stages - 1 - i : i) == stage) {
+      if (round == chunk &&
+          (backwards ? schedule.stages - 1 - i : i) == stage) {
         return position;
       }
     }
@@ -189,8 +189,7 @@ private:
   }
 
   bool meet(int stage, const Operation &send) {
-    const Operation *other =
-        send.peer == stage ? nullptr : current(send.peer);
+    const Operation *other = send.peer == stage ? nullptr : current(send.peer);
     if (!other || !other->isMessage() || other->isSend() ||
         other->peer != stage || carried(*other) != carried(send)) {
       return false;

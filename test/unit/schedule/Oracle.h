@@ -25,10 +25,10 @@ namespace cleave::oracle {
 /// to be done is done in the end.
 std::string judge(const schedule::Schedule &schedule);
 
-/// Why the streams are wrong; empty if they are right: a stage does one thing at
-/// a time, a send and its receive happen together or not at all, a stage reads
-/// only what it made or received, and every stage comes to its end having done
-/// its actions in their order.
+/// Why the streams are wrong; empty if they are right: a stage does one thing
+/// at a time, a send and its receive happen together or not at all, a stage
+/// reads only what it made or received, and every stage comes to its end having
+/// done its actions in their order.
 std::string rendezvous(const schedule::Schedule &schedule,
                        const schedule::Streams &streams);
 

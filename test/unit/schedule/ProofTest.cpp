@@ -69,9 +69,9 @@ TEST(Library, HoldsForAllSizes) {
           Schedule schedule = evaluate(known.name, p, m, chunks);
           auto outcome = check(schedule);
           auto *bad = std::get_if<Violation>(&outcome);
-          ASSERT_FALSE(bad) << describeCase(schedule) << ": " << bad->message
-                            << "\n"
-                            << bad->timeline;
+          ASSERT_FALSE(bad)
+              << describeCase(schedule) << ": " << bad->message << "\n"
+              << bad->timeline;
           ++proven;
           // The oracle is slow: all small sizes, and a part of the others.
           if ((p <= 4 && m <= 10) || (p * 31 + m) % 41 == 0) {
@@ -103,9 +103,8 @@ TEST(Mutations, CheckerAgreesWithOracle) {
     int64_t chunks = which.chunks[random() % which.chunks.size()];
     // Small ones most of the time: more of their mutants differ.
     bool small = round % 4 != 0;
-    Schedule schedule =
-        evaluate(which.name, between(1, small ? 4 : 8),
-                 between(1, small ? 6 : 32), chunks);
+    Schedule schedule = evaluate(which.name, between(1, small ? 4 : 8),
+                                 between(1, small ? 6 : 32), chunks);
     mutate(schedule, random);
     if (round % 5 == 0) {
       mutate(schedule, random);
@@ -130,8 +129,8 @@ TEST(Mutations, CheckerAgreesWithOracle) {
           << describeCase(schedule);
     }
   }
-  std::cout << accepted << " accepted, " << refused << " refused: "
-            << kinds[Violation::Kind::Repeated] << " repeated, "
+  std::cout << accepted << " accepted, " << refused
+            << " refused: " << kinds[Violation::Kind::Repeated] << " repeated, "
             << kinds[Violation::Kind::Missing] << " missing, "
             << kinds[Violation::Kind::TooEarly] << " too early, "
             << kinds[Violation::Kind::Deadlock] << " deadlocks\n";
