@@ -165,7 +165,8 @@ private:
 
   void add(int parent, Kind kind, Atoms atoms, Layout layout,
            bool isDetour = false) {
-    if (atoms.empty() || !isTimely(kind, atoms)) {
+    if (atoms.empty() || !isTimely(kind, atoms) ||
+        !keepsRounds(nodes[parent].layout, layout)) {
       return;
     }
     layout = normal(std::move(layout));
@@ -191,6 +192,18 @@ private:
                      kind, std::move(atoms)});
     queue.push(
         {total, sends, steps, detours, static_cast<int>(nodes.size()) - 1});
+  }
+
+  /// Whether a move leaves dims alone that lie in several pieces on one
+  /// coordinate: chunks of layers stay on their stage.
+  static bool keepsRounds(const Layout &from, const Layout &to) {
+    for (size_t d = 0; d < from.dims.size(); ++d) {
+      if (from.dims[d] != to.dims[d] && (!layout::isContiguous(from.dims[d]) ||
+                                         !layout::isContiguous(to.dims[d]))) {
+        return false;
+      }
+    }
+    return true;
   }
 
   /// Whether a move sends nothing along a time.

@@ -45,6 +45,16 @@ static bool prove(Frontend &frontend, const plan::Elaborated &elaborated,
   return true;
 }
 
+/// A time that counts the chunks of a stage.
+static void countChunks(layout::Plan &plan) {
+  if (plan.pipeline->chunks > 1) {
+    plan.pipeline->chunkAtom =
+        static_cast<layout::AtomId>(plan.mesh.atoms.size());
+    plan.mesh.atoms.push_back({"chunk", plan.pipeline->chunks});
+    ++plan.mesh.times;
+  }
+}
+
 std::optional<Pipelined> makePipelined(Frontend &frontend,
                                        const plan::Elaborated &elaborated,
                                        const std::string &samples) {
@@ -52,10 +62,7 @@ std::optional<Pipelined> makePipelined(Frontend &frontend,
   const layout::Plan &plan = elaborated.plan;
   result.train = plan;
   result.whole = plan::withoutMicro(plan);
-  if (plan.micro) {
-    result.micros =
-        static_cast<int32_t>(plan.mesh.atoms[plan.micro->atom].size);
-  }
+  result.micros = static_cast<int32_t>(plan.micros());
   if (!plan.pipeline) {
     return result;
   }
@@ -67,6 +74,8 @@ std::optional<Pipelined> makePipelined(Frontend &frontend,
   } else {
     result.train = result.whole;
   }
+  countChunks(result.train);
+  countChunks(result.whole);
   if (!prove(frontend, elaborated, result)) {
     return std::nullopt;
   }
