@@ -8,12 +8,10 @@
 #include "compiler/pipeline/Work.h"
 
 #include "compiler/codegen/Group.h"
-#include "compiler/reshard/Reshard.h"
+#include "compiler/pipeline/Traffic.h"
 #include "dialects/pipe/Pipe.h"
 #include "dialects/spmd/Spmd.h"
 #include "schedule/Schedule.h"
-
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -61,7 +59,6 @@ private:
   Work ofBlock(Block &block, int64_t point);
   Work ofOperation(Operation *op, int64_t point);
   Work ofRepeat(clv::RepeatOp repeat, int64_t point);
-  double sentBy(spmd::CollectiveInterface collective) const;
   bool leavesKernel(Value value) const;
   layout::Split withoutTimes(const layout::Split &split) const;
 
@@ -95,34 +92,6 @@ bool Counter::leavesKernel(Value value) const {
   });
 }
 
-double Counter::sentBy(spmd::CollectiveInterface collective) const {
-  Operation *op = collective;
-  std::optional<reshard::Kind> kind =
-      llvm::TypeSwitch<Operation *, std::optional<reshard::Kind>>(op)
-          .Case([](spmd::AllReduceOp) { return reshard::Kind::AllReduce; })
-          .Case([](spmd::ReduceScatterOp) {
-            return reshard::Kind::ReduceScatter;
-          })
-          .Case([](spmd::AllGatherOp) { return reshard::Kind::AllGather; })
-          .Case([](spmd::AllToAllOp) { return reshard::Kind::AllToAll; })
-          .Default([](Operation *) { return std::nullopt; });
-  if (!kind) {
-    return 0;
-  }
-  Type from = op->getOperand(0).getType();
-  reshard::Subject subject;
-  subject.mesh = &mesh;
-  subject.elementBytes = elementBytes(from);
-  for (int64_t size : spmd::globalSizes(from)) {
-    subject.sizes.push_back(size);
-  }
-  return static_cast<double>(
-      reshard::trafficOf(*kind, atomsOf(collective.getGroup()),
-                         spmd::layoutOf(from),
-                         spmd::layoutOf(op->getResult(0).getType()), subject)
-          .busiest);
-}
-
 Work Counter::ofRepeat(clv::RepeatOp repeat, int64_t point) {
   int64_t count = repeat.getCount();
   if (auto split =
@@ -139,8 +108,8 @@ Work Counter::ofOperation(Operation *op, int64_t point) {
     return ofRepeat(repeat, point);
   }
   Work work;
-  if (auto collective = dyn_cast<spmd::CollectiveInterface>(op)) {
-    work.sent = sentBy(collective);
+  if (isa<spmd::CollectiveInterface>(op)) {
+    work.sent = static_cast<double>(sentBy(op, mesh).busiest);
     return work;
   }
   auto cost = dyn_cast<clv::CostInterface>(op);

@@ -113,7 +113,7 @@ private:
   const layout::Plan &plan;
   const ExpectFacts &facts;
   DiagnosticEngine &diags;
-  bool unknown = false; // a part of the contract is not known in this command
+  std::string unknown; // why a part of the contract is not known here, or empty
 };
 
 //===----------------------------------------------------------------------===//
@@ -240,9 +240,8 @@ void ContractChecker::checkCollectives(const Expectation &expectation) {
   }
   int64_t amount = 0;
   for (const CollectiveRecord *record : found) {
-    amount += stmt.form == ExpectStmt::Bytes
-                  ? record->bytesBusiest * record->iterations
-                  : record->iterations;
+    amount += stmt.form == ExpectStmt::Bytes ? record->busiestInStep()
+                                             : record->iterations;
   }
   if (stmt.form == ExpectStmt::No) {
     if (!found.empty()) {
@@ -455,18 +454,11 @@ ContractChecker::call(const CallExpr &call, const Scope &scope, bool &handled) {
       diags.error(Diag::BadContract, call.range, "write `peak(memory)`");
       return std::nullopt;
     }
-    if (!facts.train || facts.train->arena < 0) {
-      unknown = true;
+    if (facts.peak < 0) {
+      unknown = "the peak is known once buffers are planned";
       return std::nullopt;
     }
-    layout::Selection params, optimizer;
-    params.kind = optimizer.kind = layout::Selection::Kind::Role;
-    params.role = layout::Role::Params;
-    optimizer.role = layout::Role::Optimizer;
-    return sema::Value::ofInteger(
-        facts.train->arena + storedBytes(plan, *facts.model, params) +
-            storedBytes(plan, *facts.model, optimizer),
-        Quantity::Bytes);
+    return sema::Value::ofInteger(facts.peak, Quantity::Bytes);
   }
   if (name != "memory" && name != "unsharded") {
     handled = false;
@@ -518,18 +510,24 @@ ContractChecker::environmentFor(const Expectation &expectation) {
       return std::nullopt;
     }
     if (name == "micros") {
-      return sema::Value::ofInteger(plan.mesh.instants());
+      return sema::Value::ofInteger(plan.micros());
     }
     if (name == "stages") {
       return sema::Value::ofInteger(
           plan.pipeline ? plan.mesh.sizeOf(plan.pipeline->atoms) : 1);
+    }
+    if (name == "bubble") {
+      if (plan.pipeline && !facts.bubble) {
+        unknown = "the plan's timeline is not known";
+      }
+      return sema::Value::ofReal(facts.bubble.value_or(0));
     }
     return std::nullopt;
   };
   environment.call = [this, &scope](const CallExpr &expr, bool &handled) {
     return call(expr, scope, handled);
   };
-  environment.resolvable = {"micros", "stages", "local",     "layers",
+  environment.resolvable = {"micros", "stages", "bubble",    "local", "layers",
                             "memory", "peak",   "unsharded", "size"};
   return environment;
 }
@@ -569,25 +567,14 @@ std::string ContractChecker::valuesIn(const Expr &expr,
 
 void ContractChecker::checkHolds(const Expectation &expectation) {
   const ExpectStmt &stmt = *expectation.statement;
-  if (auto *name = dynCast<NameExpr>(
-          stmt.value->kind == ExprKind::Binary
-              ? static_cast<BinaryExpr &>(*stmt.value).left.get()
-              : stmt.value.get());
-      name && name->name == "bubble") {
-    diags
-        .error(Diag::LaterContract, name->range,
-               "`bubble` speaks of a timeline, and none is computed yet")
-        .help("leave the contract out");
-    return;
-  }
   sema::Environment environment = environmentFor(expectation);
-  unknown = false;
+  unknown.clear();
   auto *compared = dynCast<BinaryExpr>(stmt.value);
   if (!compared || !isComparison(compared->op)) {
     std::optional<bool> holds =
         sema::evaluateBool(*stmt.value, environment, diags, "a contract");
-    if (unknown) {
-      notChecked(expectation, "the peak is known once buffers are planned");
+    if (!unknown.empty()) {
+      notChecked(expectation, unknown);
     } else if (holds && !*holds) {
       diags
           .error(Diag::ContractFails, stmt.claim,
@@ -602,8 +589,8 @@ void ContractChecker::checkHolds(const Expectation &expectation) {
   std::optional<sema::Value> right =
       left ? sema::evaluate(*compared->right, environment, diags)
            : std::nullopt;
-  if (unknown) {
-    notChecked(expectation, "the peak is known once buffers are planned");
+  if (!unknown.empty()) {
+    notChecked(expectation, unknown);
     return;
   }
   if (!right) {

@@ -5,8 +5,10 @@
 // microbatches. What recomputation repeats does not count; its bytes do. A
 // collective over several axes counts for each axis it runs on; over axes of
 // size one there is none. Bytes are those that the busiest device sends in a
-// step. `local(PATH)` is the largest piece of one iteration, without the dim of
-// the repeat; `memory(SELECTION)` is what the busiest device stores.
+// step. `bubble` is the idle share of the stage with the longest span in the
+// simulated timeline, 0 without stages. `local(PATH)` is the largest piece of
+// one iteration, without the dim of the repeat; `memory(SELECTION)` is what the
+// busiest device stores.
 #pragma once
 
 #include "lang/plan/Elaborate.h"
@@ -18,6 +20,11 @@ struct ExpectFacts {
   // What partitioning found for the entry `train`. Null: contracts about
   // collectives are noted as not checked.
   const layout::ProgramRecord *train = nullptr;
+  // Bytes of the busiest device of all stages; negative where buffers were not
+  // planned.
+  int64_t peak = -1;
+  // Of the simulated timeline; null where there is none.
+  std::optional<double> bubble;
 };
 
 // Reports each contract that does not hold, with what was found and the chain

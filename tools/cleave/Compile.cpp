@@ -19,6 +19,7 @@
 #include "runtime/format/PlanFile.h"
 #include "tools/cleave/Facts.h"
 #include "tools/cleave/Pipelines.h"
+#include "tools/cleave/RecordPipeline.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -51,6 +52,8 @@ private:
   bool partitionEntry(ModuleOp module, const layout::Plan &plan,
                       PlanReport &report);
   bool outlineEntries(ModuleOp module, const Pipelined &pipelined);
+  bool lowerPlan(ModuleOp module, const Pipelined &pipelined,
+                 PlanReport &report);
   std::string sampleDim() const;
   void describeShared();
   bool passThroughExec();
@@ -246,11 +249,11 @@ bool Compiler::outlineEntries(ModuleOp module, const Pipelined &pipelined) {
       });
   if (failed(outlinePipeline(module, functions))) {
     const layout::Plan &plan = pipelined.train;
-    frontend.diags.error(
-        Diag::CannotPartition,
-        plan::rangeOf(plan.pipeline ? plan.pipeline->source
-                                    : plan.micro->source),
-        "plan `" + plan.name + "` cannot be run so: " + message);
+    frontend.diags.error(Diag::CannotPartition,
+                         plan::rangeOf(plan.pipeline ? plan.pipeline->source
+                                                     : plan.micro->source),
+                         "plan `" + plan.name +
+                             "` cannot be run so: " + message);
     return false;
   }
   if (failed(verify(module))) {
@@ -268,6 +271,36 @@ std::string Compiler::sampleDim() const {
     }
   }
   return "";
+}
+
+/// From local programs to instruction streams, as far as they are wanted.
+bool Compiler::lowerPlan(ModuleOp module, const Pipelined &pipelined,
+                         PlanReport &report) {
+  const std::string &name = report.plan.name;
+  if (endPhase("spmd", name, module)) {
+    result.stopped = true;
+    return true;
+  }
+  if (!outlineEntries(module, pipelined)) {
+    return false;
+  }
+  recordPipeline(module, pipelined, report);
+  if (endPhase("pipe", name, module)) {
+    result.stopped = true;
+    return true;
+  }
+  if (!options.emit) {
+    return true;
+  }
+  emit::Shared shared{leaves, inputs};
+  auto emitted = emit::emitPlan(module, name, shared, *library);
+  if (!emitted) {
+    internal("plan `" + name + "`: " + llvm::toString(emitted.takeError()));
+    return false;
+  }
+  recordMemory(**emitted, report);
+  result.set.plans.push_back(std::move(*emitted));
+  return true;
 }
 
 bool Compiler::makePlan(const PlanRequest &request) {
@@ -296,27 +329,19 @@ bool Compiler::makePlan(const PlanRequest &request) {
   if (!module) {
     return false;
   }
-  if (endPhase("spmd", request.name, *module)) {
-    result.stopped = true;
-  } else if (!outlineEntries(*module, *pipelined)) {
+  if (!lowerPlan(*module, *pipelined, report)) {
     return false;
-  } else if (endPhase("pipe", request.name, *module)) {
-    result.stopped = true;
-  } else if (options.emit) {
-    emit::Shared shared{leaves, inputs};
-    auto emitted = emit::emitPlan(*module, request.name, shared, *library);
-    if (!emitted) {
-      internal("plan `" + request.name +
-               "`: " + llvm::toString(emitted.takeError()));
-      return false;
-    }
-    recordMemory(**emitted, report);
-    result.set.plans.push_back(std::move(*emitted));
   }
   // Reduced sizes are for verify: a plan's figures are of its real ones.
   bool kept = true;
   if (options.overrides.empty()) {
-    plan::ExpectFacts known{&facts, &report.programs.front()};
+    plan::ExpectFacts known;
+    known.model = &facts;
+    known.train = &report.programs.front();
+    known.peak = report.peak();
+    if (report.pipeline) {
+      known.bubble = report.pipeline->timeline.bubble;
+    }
     kept = plan::checkExpectations(elaborated->plan, elaborated->expectations,
                                    known, frontend.diags);
   }

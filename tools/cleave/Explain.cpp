@@ -7,6 +7,7 @@
 
 #include "tools/cleave/Explain.h"
 
+#include "layout/Stored.h"
 #include "tools/cleave/Transfers.h"
 
 #include <algorithm>
@@ -54,14 +55,6 @@ static std::vector<int64_t> localShape(const LeafRecord &leaf,
   return shape;
 }
 
-static int64_t localBytes(const LeafRecord &leaf, const Mesh &mesh) {
-  int64_t bytes = leaf.value.elementBytes;
-  for (int64_t size : localShape(leaf, mesh)) {
-    bytes *= size;
-  }
-  return bytes;
-}
-
 static const ProgramRecord *trainOf(const PlanReport &report) {
   for (const ProgramRecord &program : report.programs) {
     if (program.entry == "train") {
@@ -71,16 +64,51 @@ static const ProgramRecord *trainOf(const PlanReport &report) {
   return report.programs.empty() ? nullptr : &report.programs.front();
 }
 
-int64_t leafBytes(const PlanReport &report, Role role) {
-  int64_t bytes = 0;
-  if (const ProgramRecord *program = trainOf(report)) {
-    for (const LeafRecord &leaf : program->leaves) {
-      if (leaf.value.role == role) {
-        bytes += localBytes(leaf, report.plan.mesh);
+static int64_t *bytesOf(StageMemory &memory, Role role) {
+  switch (role) {
+  case Role::Params:
+    return &memory.params;
+  case Role::Gradients:
+    return &memory.gradients;
+  case Role::Optimizer:
+    return &memory.optimizer;
+  case Role::Activations:
+  case Role::Weights:
+  case Role::Inputs:
+    break;
+  }
+  return nullptr;
+}
+
+std::vector<StageMemory> leafMemory(const PlanReport &report) {
+  std::vector<StageMemory> memory;
+  const ProgramRecord *program = trainOf(report);
+  for (const Part &stage : stagesOf(report.plan)) {
+    StageMemory &own = memory.emplace_back();
+    for (size_t i = 0; program && i < program->leaves.size(); ++i) {
+      const LeafRecord &leaf = program->leaves[i];
+      if (int64_t *bytes = bytesOf(own, leaf.value.role)) {
+        *bytes += bytesOn(leaf.value, leaf.layout, stage, report.plan.mesh);
       }
     }
   }
-  return bytes;
+  return memory;
+}
+
+int64_t leafBytes(const PlanReport &report, Role role) {
+  int64_t most = 0;
+  for (StageMemory memory : leafMemory(report)) {
+    most = std::max(most, *bytesOf(memory, role));
+  }
+  return most;
+}
+
+int64_t PlanReport::peak() const {
+  int64_t most = -1;
+  for (const StageMemory &stage : memory) {
+    most = stage.arena < 0 ? -1 : std::max(most, stage.peak());
+  }
+  return most;
 }
 
 static std::vector<std::string> dimNames(const LeafRecord &leaf) {
@@ -120,13 +148,14 @@ static std::vector<Line> summarize(const ProgramRecord &program,
     line.kind = record.kind;
     line.axis = mesh.describe(record.atoms);
     line.what = std::string(nameOf(record.value.role)) + ", " + phaseOf(record);
-    line.where =
-        record.repeat.empty() ? "outside the layers" : "per " + record.repeat;
+    line.where = record.kind == "send"   ? "between stages"
+                 : record.repeat.empty() ? "outside the layers"
+                                         : "per " + record.repeat;
     Line &sum = lines[{line.kind, line.axis, line.what, line.where}];
     line.count = sum.count + record.iterations;
     line.perLayer = sum.perLayer + 1;
-    line.busiest = sum.busiest + record.bytesBusiest * record.iterations;
-    line.total = sum.total + record.bytesTotal * record.iterations;
+    line.busiest = sum.busiest + record.busiestInStep();
+    line.total = sum.total + record.totalInStep();
     sum = line;
   }
   std::vector<Line> result;
@@ -178,8 +207,40 @@ static void printCollectives(const ProgramRecord &program, const Mesh &mesh,
   printAll(true, "with recomputed");
 }
 
-static void printMemory(const PlanReport &report, const ProgramRecord &program,
-                        std::ostream &out) {
+/// A row for each stage, where there are several.
+static void printStages(const PlanReport &report, std::ostream &out) {
+  const PipelineReport &pipeline = *report.pipeline;
+  char row[256];
+  std::snprintf(row, sizeof row, "\n  %s of %d stages, %d microbatches%s\n",
+                pipeline.schedule.name.c_str(), pipeline.schedule.stages,
+                pipeline.schedule.micros,
+                pipeline.schedule.chunks == 1
+                    ? ""
+                    : (", " + std::to_string(pipeline.schedule.chunks) +
+                       " chunks a stage")
+                          .c_str());
+  out << row;
+  std::snprintf(row, sizeof row,
+                "    %5s %-20s %6s %11s %11s %11s %11s %11s %11s\n", "stage",
+                pipeline.work.dim.c_str(), "held", "params", "gradients",
+                "optimizer", "arena", "slots", "peak");
+  out << row;
+  for (int32_t stage = 0; stage < pipeline.schedule.stages; ++stage) {
+    const StageMemory &memory = report.memory[stage];
+    auto bytes = [](int64_t count) { return formatBytes(count); };
+    std::snprintf(
+        row, sizeof row, "    %5d %-20s %6.4g %11s %11s %11s %11s %11s %11s\n",
+        stage, layersOf(pipeline, stage).c_str(),
+        static_cast<double>(pipeline.held[stage]) / pipeline.schedule.chunks,
+        bytes(memory.params).c_str(), bytes(memory.gradients).c_str(),
+        bytes(memory.optimizer).c_str(), bytes(memory.arena).c_str(),
+        bytes(memory.slots).c_str(), bytes(memory.peak()).c_str());
+    out << row;
+  }
+  out << "    held: microbatches whose activations a stage has at most\n";
+}
+
+static void printMemory(const PlanReport &report, std::ostream &out) {
   out << "\n  bytes of the busiest device\n";
   char row[256];
   auto line = [&](const char *name, int64_t bytes) {
@@ -187,17 +248,23 @@ static void printMemory(const PlanReport &report, const ProgramRecord &program,
                   formatBytes(bytes).c_str());
     out << row;
   };
-  int64_t state = 0;
   for (Role role : {Role::Params, Role::Gradients, Role::Optimizer}) {
-    int64_t bytes = leafBytes(report, role);
-    line(nameOf(role), bytes);
-    state += role == Role::Gradients ? 0 : bytes;
+    line(nameOf(role), leafBytes(report, role));
   }
-  if (program.arena >= 0) {
-    // Activations, gradients on their way and temporaries, packed by lifetime.
-    line("activations (arena)", program.arena);
-    line("peak", state + program.arena);
+  if (report.peak() < 0) {
+    return;
   }
+  int64_t arena = 0, slots = 0;
+  for (const StageMemory &stage : report.memory) {
+    arena = std::max(arena, stage.arena);
+    slots = std::max(slots, stage.slots);
+  }
+  // Activations, gradients on their way and temporaries, packed by lifetime.
+  line("activations (arena)", arena);
+  if (slots > 0) {
+    line("of microbatches (slots)", slots);
+  }
+  line("peak", report.peak());
 }
 
 static void printLeaves(const ProgramRecord &program, const Mesh &mesh,
@@ -214,7 +281,11 @@ static void printLeaves(const ProgramRecord &program, const Mesh &mesh,
       out << separator << size;
       separator = ", ";
     }
-    out << "]\n";
+    out << "]";
+    if (!leaf.layout.residence.empty()) {
+      out << " on " << describe(leaf.layout.residence, mesh);
+    }
+    out << "\n";
     for (size_t i = 0; i < leaf.choices.size(); ++i) {
       if (leaf.choices[i].alternative > 0) {
         out << "      " << leaf.value.dims[i].name << ": "
@@ -255,8 +326,8 @@ void explainText(const PlanReport &report, std::ostream &out) {
     out << (i ? ", " : "") << mesh.atoms[i].name << ": " << mesh.atoms[i].size;
   }
   out << "]";
-  if (mesh.instants() > 1) {
-    out << ", " << mesh.instants() << " microbatches";
+  if (report.plan.micros() > 1) {
+    out << ", " << report.plan.micros() << " microbatches";
   }
   out << "\n";
   const ProgramRecord *program = trainOf(report);
@@ -264,7 +335,12 @@ void explainText(const PlanReport &report, std::ostream &out) {
     return;
   }
   printCollectives(*program, mesh, out);
-  printMemory(report, *program, out);
+  if (report.pipeline) {
+    printStages(report, out);
+    printCrossings(*report.pipeline, out);
+    printTimeline(*report.pipeline, out);
+  }
+  printMemory(report, out);
   printLeaves(*program, mesh, out);
   if (!program->collectives.empty()) {
     printReasons(*program, mesh, out);
@@ -315,10 +391,22 @@ void explainJson(const std::vector<PlanReport> &reports,
       plan["mesh"].push_back(
           {{"name", mesh.atoms[i].name}, {"size", mesh.atoms[i].size}});
     }
-    plan["micros"] = mesh.instants();
+    plan["micros"] = report.plan.micros();
     plan["bytes"] = {{"params", leafBytes(report, Role::Params)},
                      {"gradients", leafBytes(report, Role::Gradients)},
                      {"optimizer", leafBytes(report, Role::Optimizer)}};
+    plan["stages"] = nlohmann::json::array();
+    for (const StageMemory &stage : report.memory) {
+      plan["stages"].push_back({{"params", stage.params},
+                                {"gradients", stage.gradients},
+                                {"optimizer", stage.optimizer},
+                                {"arena", stage.arena},
+                                {"slots", stage.slots},
+                                {"peak", stage.peak()}});
+    }
+    if (report.pipeline) {
+      plan["pipeline"] = toJson(*report.pipeline);
+    }
     for (const ProgramRecord &program : report.programs) {
       nlohmann::json entry = {{"entry", program.entry}};
       entry["collectives"] = nlohmann::json::array();
@@ -326,8 +414,8 @@ void explainJson(const std::vector<PlanReport> &reports,
       int64_t busiest = 0, total = 0;
       for (const CollectiveRecord &record : program.collectives) {
         counts[record.kind] += record.recomputed ? 0 : record.iterations;
-        busiest += record.bytesBusiest * record.iterations;
-        total += record.bytesTotal * record.iterations;
+        busiest += record.busiestInStep();
+        total += record.totalInStep();
         entry["collectives"].push_back({{"kind", record.kind},
                                         {"axis", mesh.describe(record.atoms)},
                                         {"role", nameOf(record.value.role)},
@@ -348,8 +436,7 @@ void explainJson(const std::vector<PlanReport> &reports,
       entry["bytes_total"] = total;
       if (program.arena >= 0) {
         entry["arena"] = program.arena;
-        entry["peak"] = program.arena + leafBytes(report, Role::Params) +
-                        leafBytes(report, Role::Optimizer);
+        entry["peak"] = report.peak();
       }
       entry["leaves"] = nlohmann::json::array();
       for (const LeafRecord &leaf : program.leaves) {
@@ -358,8 +445,9 @@ void explainJson(const std::vector<PlanReport> &reports,
              {"state", leaf.state},
              {"role", nameOf(leaf.value.role)},
              {"layout", describe(leaf.layout, dimNames(leaf), mesh)},
+             {"on", describe(leaf.layout.residence, mesh)},
              {"local", localShape(leaf, mesh)},
-             {"bytes", localBytes(leaf, mesh)}});
+             {"bytes", bytesOn(leaf.value, leaf.layout, {}, mesh)}});
       }
       plan["programs"].push_back(entry);
     }

@@ -13,8 +13,10 @@
 #define CLEAVE_TOOLS_CLEAVE_EXPLAIN_H
 
 #include "layout/Plan.h"
+#include "tools/cleave/PipelineReport.h"
 
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,13 +24,29 @@ namespace cleave::tools {
 
 struct TransferReport;
 
+/// Bytes of the device of a stage that has most. Gradients lie in the arena.
+struct StageMemory {
+  int64_t params = 0, gradients = 0, optimizer = 0;
+  int64_t arena = -1; ///< of `train`; -1 where buffers were not planned
+  int64_t slots = 0;  ///< for the microbatches that are under way
+
+  int64_t peak() const { return params + optimizer + arena + slots; }
+};
+
 /// All that is known of one plan of a set.
 struct PlanReport {
   std::string model;
   layout::Plan plan;
   std::vector<layout::ProgramRecord> programs;
+  std::vector<StageMemory> memory;        ///< by stage; one where there is none
+  std::optional<PipelineReport> pipeline; ///< of a plan with stages
+
+  /// The largest of all stages; -1 where buffers were not planned.
+  int64_t peak() const;
 };
 
+/// What leaves need, by stage.
+std::vector<StageMemory> leafMemory(const PlanReport &report);
 /// Bytes of the leaves of one role on the busiest device.
 int64_t leafBytes(const PlanReport &report, layout::Role role);
 

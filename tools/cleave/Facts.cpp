@@ -8,6 +8,8 @@
 #include "tools/cleave/Facts.h"
 
 #include "dialects/clv/Clv.h"
+#include "runtime/format/Convert.h"
+#include "runtime/format/Pipeline.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -144,12 +146,31 @@ std::vector<format::InputT> inputTable(const sema::Model &model) {
   return table;
 }
 
+/// Adds what the program of a training step needs to its stages.
+static void addBuffers(const format::PlanT &plan,
+                       const format::ProgramT &program, PlanReport &report) {
+  for (StageMemory &stage : report.memory) {
+    stage.arena = static_cast<int64_t>(program.arena_bytes);
+  }
+  if (const format::PipelineT *pipeline = format::pipelineOf(program)) {
+    format::PipelineShape shape(*pipeline, format::toLayout(*plan.mesh));
+    for (size_t stage = 0; stage < report.memory.size(); ++stage) {
+      report.memory[stage].slots = static_cast<int64_t>(
+          format::slotsOf(program, shape, static_cast<int64_t>(stage)).bytes);
+    }
+  }
+}
+
 void recordMemory(const format::PlanT &plan, PlanReport &report) {
+  report.memory = leafMemory(report);
   for (const auto &program : plan.programs) {
     for (layout::ProgramRecord &record : report.programs) {
       if (record.entry == program->name) {
         record.arena = static_cast<int64_t>(program->arena_bytes);
       }
+    }
+    if (program->name == "train") {
+      addBuffers(plan, *program, report);
     }
   }
 }

@@ -64,45 +64,6 @@ PipelineReport makePipelineReport(const std::string &axis,
   return report;
 }
 
-/// Boundaries that a stage's sends go over, each once for a microbatch.
-static int64_t boundaries(int64_t sends, int64_t micros) {
-  return sends / std::max<int64_t>(1, micros);
-}
-
-std::vector<layout::CollectiveRecord>
-sendRecords(const std::vector<layout::AtomId> &pipe, const PipelineWork &work,
-            const std::vector<Sends> &sends, int64_t micros,
-            const layout::SourcePoint &source, const std::string &why) {
-  std::vector<layout::CollectiveRecord> records;
-  for (const MessageWork &message : work.messages) {
-    int64_t all = 0, most = 0;
-    for (const Sends &stage : sends) {
-      int64_t own = message.isGradient ? stage.gradients : stage.activations;
-      all += own;
-      most = std::max(most, own);
-    }
-    if (all == 0) {
-      continue;
-    }
-    layout::CollectiveRecord record;
-    record.kind = "send";
-    record.atoms = pipe;
-    record.value = message.value;
-    record.iterations = all;
-    record.perMicro = true;
-    record.bytesBusiest = message.largest;
-    record.stepBusiest = message.busiest * boundaries(most, micros);
-    record.stepTotal = message.total * boundaries(all, micros);
-    record.bytesTotal = record.stepTotal / all;
-    record.source = source;
-    record.operation = "repeat " + work.dim;
-    record.reason = why;
-    record.avoid = "fewer stages";
-    records.push_back(std::move(record));
-  }
-  return records;
-}
-
 //===----------------------------------------------------------------------===//
 // As text
 //===----------------------------------------------------------------------===//

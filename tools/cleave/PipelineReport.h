@@ -48,18 +48,6 @@ PipelineReport makePipelineReport(const std::string &axis,
                                   const schedule::Proof &proof,
                                   PipelineWork work, const Rates &rates = {});
 
-/// How many of each value a stage sends in a step.
-struct Sends {
-  int64_t activations = 0, gradients = 0;
-};
-
-/// Records of the messages between stages, of kind `send`; `sends` by stage.
-/// `source` is the statement that wants them, `why` the reason.
-std::vector<layout::CollectiveRecord>
-sendRecords(const std::vector<layout::AtomId> &pipe, const PipelineWork &work,
-            const std::vector<Sends> &sends, int64_t micros,
-            const layout::SourcePoint &source, const std::string &why);
-
 /// `2 (0 .. 2)`; of several chunks `3 (0 .. 1, 4 .. 6)`.
 std::string layersOf(const PipelineReport &report, int32_t stage);
 

@@ -7,8 +7,8 @@
 
 #include "tools/cleave/RecordPipeline.h"
 
+#include "compiler/pipeline/Traffic.h"
 #include "dialects/pipe/Pipe.h"
-#include "runtime/format/Plan_generated.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -52,54 +52,21 @@ static void recordResidence(func::FuncOp function,
   }
 }
 
-/// What each stage of a stream sends; three numbers are a step.
-static std::vector<Sends> sendsOf(const StageStreams &streams) {
-  std::vector<Sends> sends(streams.size());
-  for (size_t stage = 0; stage < streams.size(); ++stage) {
-    for (size_t i = 0; i < streams[stage].size(); i += 3) {
-      auto kind = static_cast<format::StepKind>(streams[stage][i]);
-      sends[stage].activations += kind == format::StepKind::SendActivation;
-      sends[stage].gradients += kind == format::StepKind::SendGradient;
-    }
-  }
-  return sends;
-}
-
-static void recordSends(const std::string &entry, const PipelineWork &work,
-                        const Pipelined &pipelined,
-                        layout::ProgramRecord &program) {
-  const layout::PipelineStatement &pipeline = *pipelined.train.pipeline;
-  std::string axis = pipelined.train.mesh.describe(pipeline.atoms);
-  std::string why = "`" + work.dim + "` is on the stages of `" + axis +
-                    "` by `" + pipeline.source.text + "` at " +
-                    pipeline.source.where();
-  std::vector<layout::CollectiveRecord> records = sendRecords(
-      pipeline.atoms, work, sendsOf(pipelined.streamsOf(entry)),
-      entry == "train" ? pipelined.micros : 1, pipeline.source, why);
-  program.collectives.insert(program.collectives.end(), records.begin(),
-                             records.end());
-}
-
 void recordPipeline(ModuleOp module, const Pipelined &pipelined,
                     PlanReport &report) {
-  if (!pipelined.schedule) {
-    return;
-  }
-  const layout::PipelineStatement &pipeline = *pipelined.train.pipeline;
   for (layout::ProgramRecord &program : report.programs) {
     auto function = module.lookupSymbol<func::FuncOp>(program.entry);
-    if (!function) {
+    if (!function || !pipelined.isOutlined(program.entry)) {
       continue;
     }
     recordResidence(function, program);
-    for (auto micro : function.getOps<pipe::MicroOp>()) {
-      PipelineWork work = workOf(micro);
-      recordSends(program.entry, work, pipelined, program);
-      if (program.entry == "train") {
-        report.pipeline = makePipelineReport(
-            report.plan.mesh.describe(pipeline.atoms), *pipelined.schedule,
-            pipelined.proof, std::move(work));
-      }
+    recordTraffic(function, pipelined.planOf(program.entry),
+                  pipelined.streamsOf(program.entry), program);
+    if (program.entry == "train" && pipelined.schedule) {
+      pipe::MicroOp micro = *function.getOps<pipe::MicroOp>().begin();
+      report.pipeline = makePipelineReport(
+          report.plan.mesh.describe(pipelined.train.pipeline->atoms),
+          *pipelined.schedule, pipelined.proof, workOf(micro));
     }
   }
 }

@@ -383,7 +383,6 @@ TEST(Traps, laterFeaturesAreRefused) {
       {"shard layer on pipe", Diag::LaterRepeatSplit},
       {"use ring for attention", Diag::LaterAlgorithm},
       {"expect layers(chunk) == [6, 6]", Diag::LaterContract},
-      {"expect bubble <= 8%", Diag::LaterContract},
       {"expect all_gather on data == 1 per chunk", Diag::LaterContract},
   };
   for (auto &[statement, kind] : cases) {
@@ -530,6 +529,46 @@ TEST(Expect, withoutAPartitionedProgramItIsSaid) {
   EXPECT_TRUE(s.expect());
   EXPECT_EQ(s.kinds(), (std::vector<Diag>{Diag::ContractNotChecked,
                                           Diag::ContractNotChecked}));
+}
+
+TEST(Expect, bubbleAndPeakAreOfTheSimulatedPlan) {
+  std::string text = planText("mesh [pipe: 2]\nmicro batch into 8\n"
+                              "pipeline layer on pipe with one_f_one_b\n"
+                              "expect bubble <= 12%\n"
+                              "expect peak(memory) <= 2 GiB") +
+                     "schedule one_f_one_b(stage, stages, micro) "
+                     "{ for m in 0 .. micro { forward m; backward m } }\n";
+  Source kept(text);
+  EXPECT_TRUE(kept.expect(nullptr, 1.0 / 9, int64_t(2) << 30))
+      << kept.diags.text();
+  EXPECT_EQ(kept.kinds(), std::vector<Diag>()) << kept.diags.text();
+  Source broken(text);
+  EXPECT_FALSE(broken.expect(nullptr, 0.125, (int64_t(2) << 30) + 1));
+  ASSERT_EQ(broken.diags.errorCount(), 2u) << broken.diags.text();
+  EXPECT_EQ(broken.diags.all()[0].message,
+            "`bubble <= 12%` does not hold: found 0.125, wanted <= 0.12");
+  EXPECT_EQ(broken.diags.all()[1].kind, Diag::ContractFails);
+  // Not known here: said, not passed over.
+  Source unknown(text);
+  EXPECT_TRUE(unknown.expect());
+  EXPECT_EQ(unknown.kinds(), (std::vector<Diag>{Diag::ContractNotChecked,
+                                                Diag::ContractNotChecked}));
+  // Without stages none of them waits for another.
+  Source alone(planText("mesh [data: 2]\nexpect bubble == 0"));
+  EXPECT_TRUE(alone.expect()) << alone.diags.text();
+}
+
+TEST(Expect, bytesOfAStepWhereStagesDiffer) {
+  // 4 times 100 bytes in all, of which the busiest device sends 3.
+  Source s(planText("mesh [pipe: 2]\n"
+                    "expect bytes of all_gather on pipe == 300 B\n"
+                    "expect all_gather on pipe == 4"));
+  layout::ProgramRecord train;
+  train.collectives = {
+      collective(s, "all_gather", "pipe", Role::Activations, "layer/mlp", 4)};
+  train.collectives[0].bytesBusiest = 100;
+  train.collectives[0].stepBusiest = 300;
+  EXPECT_TRUE(s.expect(&train)) << s.diags.text();
 }
 
 //===----------------------------------------------------------------------===//

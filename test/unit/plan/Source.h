@@ -73,9 +73,15 @@ struct Source {
     }
     return result;
   }
-  bool expect(const layout::ProgramRecord *train = nullptr) {
-    return result && checkExpectations(result->plan, result->expectations,
-                                       {&facts, train}, diags);
+  bool expect(const layout::ProgramRecord *train = nullptr,
+              std::optional<double> bubble = std::nullopt, int64_t peak = -1) {
+    ExpectFacts known;
+    known.model = &facts;
+    known.train = train;
+    known.bubble = bubble;
+    known.peak = peak;
+    return result &&
+           checkExpectations(result->plan, result->expectations, known, diags);
   }
 };
 
