@@ -516,6 +516,7 @@ void Outliner::createMessages() {
 /// reads.
 void Outliner::moveAfter() {
   Operation *end = block.getTerminator();
+  llvm::DenseSet<Operation *> later;
   for (auto [i, entry] : llvm::enumerate(kept)) {
     Value sum = micro.getResult(i);
     if (!entry.sum) {
@@ -526,7 +527,7 @@ void Outliner::moveAfter() {
       continue;
     }
     if (layerSums.contains(entry.value)) {
-      builder.setInsertionPoint(end);
+      builder.setInsertionPointAfter(micro); // before all that reads it
       layout::Layout layout = spmd::layoutOf(sum.getType());
       const std::vector<layout::AtomId> &atoms = given.plan->pipeline->atoms;
       layout.partial.insert(layout.partial.end(), atoms.begin(), atoms.end());
@@ -542,18 +543,19 @@ void Outliner::moveAfter() {
       if (auto scope = clv::scopeOf(entry.sum)) {
         clv::setScope(reduced, scope);
       }
+      later.insert(pending.getDefiningOp());
+      later.insert(reduced);
       sum = reduced.getResult();
     }
     entry.sum->getResult(0).replaceAllUsesWith(sum);
     entry.sum->erase();
   }
-  llvm::DenseSet<Operation *> later;
   SmallVector<Operation *> before;
   for (Operation &op : block) {
     before.push_back(&op);
   }
   for (Operation *op : before) {
-    if (op == micro || op == end) {
+    if (op == micro || op == end || later.contains(op)) {
       continue;
     }
     bool isLater = micro->isBeforeInBlock(op);
