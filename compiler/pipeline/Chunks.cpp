@@ -65,8 +65,7 @@ RankedTensorType ChunkViewer::chunkType(Type type) const {
 }
 
 void ChunkViewer::viewRepeat(clv::RepeatOp repeat) {
-  auto split =
-      repeat->getAttrOfType<spmd::SplitAttr>(clv::ClvDialect::kSplit);
+  auto split = repeat->getAttrOfType<spmd::SplitAttr>(clv::ClvDialect::kSplit);
   repeat->setAttr(
       clv::ClvDialect::kSplit,
       spmd::toAttr(repeat.getContext(), chunkOf(spmd::fromAttr(split))));
@@ -75,9 +74,9 @@ void ChunkViewer::viewRepeat(clv::RepeatOp repeat) {
   for (unsigned i = 0; i < repeat.getStacked().size(); ++i) {
     Value stack = repeat.getStacked()[i];
     if (isWhole(stack.getType())) {
-      repeat->setOperand(first + i, builder.create<pipe::ChunkOp>(
-                                        repeat.getLoc(),
-                                        chunkType(stack.getType()), stack));
+      repeat->setOperand(
+          first + i, builder.create<pipe::ChunkOp>(
+                         repeat.getLoc(), chunkType(stack.getType()), stack));
     }
   }
   for (Value stack : repeat.getStackedResults()) {
@@ -94,9 +93,9 @@ void ChunkViewer::viewSum(Operation *op) {
   }
   builder.setInsertionPoint(add);
   auto type = cast<RankedTensorType>(add.getType());
-  add->setOperand(0, builder.create<pipe::ChunkOp>(
-                         add.getLoc(), chunkType(add.getLhs().getType()),
-                         add.getLhs()));
+  add->setOperand(
+      0, builder.create<pipe::ChunkOp>(
+             add.getLoc(), chunkType(add.getLhs().getType()), add.getLhs()));
   add.getResult().setType(chunkType(type));
   builder.setInsertionPointAfter(add);
   auto merge =

@@ -34,9 +34,8 @@ const char *pipelining::nameOf(int section) {
 
 bool Classifier::isTimed(Type type) const {
   layout::Layout layout = spmd::layoutOf(type);
-  return llvm::any_of(layout.usedAtoms(), [&](layout::AtomId atom) {
-    return mesh.isTime(atom);
-  });
+  return llvm::any_of(layout.usedAtoms(),
+                      [&](layout::AtomId atom) { return mesh.isTime(atom); });
 }
 
 bool Classifier::isTimed(Operation *op) const {
@@ -116,9 +115,8 @@ bool pipelining::isSumOverLayers(clv::RepeatOp repeat, unsigned carried,
       repeat.getYield()->getOperand(carried) != sum.getResult()) {
     return false;
   }
-  return llvm::all_of(repeat.getResult(carried).getUsers(), [&](Operation *op) {
-    return classifier.isTimeSum(op);
-  });
+  return llvm::all_of(repeat.getResult(carried).getUsers(),
+                      [&](Operation *op) { return classifier.isTimeSum(op); });
 }
 
 namespace {
@@ -128,6 +126,9 @@ class Assigner {
 public:
   explicit Assigner(Classifier &classifier) : classifier(classifier) {}
   std::optional<Sections> run();
+  /// Finds one read that `carryPastStages` can mend, and does; false where
+  /// there is none.
+  bool mend();
 
 private:
   Classifier &classifier;
@@ -135,8 +136,11 @@ private:
   bool hasStages = false;
 
   bool findRepeats();
+  void assign();
   int sectionOf(Operation *op);
+  bool arrives(Operation *op, Value value);
   bool checkReads(Operation *op);
+  bool carry(Value value);
 };
 
 } // namespace
@@ -183,63 +187,168 @@ int Assigner::sectionOf(Operation *op) {
   }
   clv::ScopeAttr scope = clv::scopeOf(op);
   bool isBackwardPhase =
-      scope && static_cast<layout::Phase>(scope.getPhase()) ==
-                   layout::Phase::Backward;
+      scope &&
+      static_cast<layout::Phase>(scope.getPhase()) == layout::Phase::Backward;
   return latest == ForwardLast && isBackwardPhase ? int(BackwardLast) : latest;
 }
 
-/// Whether what an operation reads from other positions gets there.
-bool Assigner::checkReads(Operation *op) {
-  auto positionOf = [](int section) {
-    return section == ForwardFirst || section == BackwardFirst ? 0
-           : section == ForwardLast || section == BackwardLast ? 2
-                                                               : 1;
-  };
-  auto repeat = dyn_cast<clv::RepeatOp>(op);
+static int positionOf(int section) {
+  return section == ForwardFirst || section == BackwardFirst ? 0
+         : section == ForwardLast || section == BackwardLast ? 2
+                                                             : 1;
+}
+
+/// Whether a value that an operation reads gets to where it is done.
+bool Assigner::arrives(Operation *op, Value value) {
+  Operation *maker = value.getDefiningOp();
+  auto found = sections.find(maker);
   int mine = sections[op];
+  if (found == sections.end() ||
+      positionOf(found->second) == positionOf(mine)) {
+    return true;
+  }
+  auto repeat = dyn_cast<clv::RepeatOp>(op);
+  bool starts =
+      repeat && classifier.isStaged(repeat) &&
+      llvm::is_contained(repeat.getCarried(), value) &&
+      found->second == (repeat.getReverse() ? BackwardLast : ForwardFirst);
+  if (starts) {
+    // It may be read inside as well, by stages that do not have it.
+    bool isCaptured = false;
+    repeat.getBody().walk([&](Operation *inner) {
+      isCaptured |= llvm::is_contained(inner->getOperands(), value);
+    });
+    return !isCaptured;
+  }
+  auto from = dyn_cast<clv::RepeatOp>(maker);
+  int end = from && from.getReverse() ? 0 : 2;
+  return from && classifier.isStaged(from) &&
+         llvm::is_contained(from.getCarriedResults(), value) &&
+         positionOf(mine) == end;
+}
+
+bool Assigner::checkReads(Operation *op) {
   for (Value value : codegen::readsOf(op)) {
-    Operation *maker = value.getDefiningOp();
-    auto found = sections.find(maker);
-    if (found == sections.end() ||
-        positionOf(found->second) == positionOf(mine)) {
+    if (arrives(op, value)) {
       continue;
     }
-    bool starts = repeat && llvm::is_contained(repeat.getCarried(), value) &&
-                  found->second == (repeat.getReverse() ? BackwardLast
-                                                        : ForwardFirst);
-    auto from = dyn_cast<clv::RepeatOp>(maker);
-    bool ends = from && classifier.isStaged(from) &&
-                llvm::is_contained(from.getCarriedResults(), value) &&
-                mine != ForwardLayers && mine != BackwardLayers;
-    if (starts || ends) {
-      continue;
-    }
-    op->emitError("`")
-        << op->getName().stripDialect() << "` of "
-        << nameOf(mine) << " reads a value of " << nameOf(found->second)
-        << " that no layer passes on; sending it past the stages is not built "
-           "yet: carry it through the layers, or leave out `pipeline`";
+    op->emitError("`") << op->getName().stripDialect() << "` of "
+                       << nameOf(sections[op]) << " reads a value of "
+                       << nameOf(sections[value.getDefiningOp()])
+                       << ", from which no message leads there";
     return false;
   }
   return true;
+}
+
+/// Lets `repeat` carry `value` as well; gives the new repeat.
+static clv::RepeatOp carryThrough(clv::RepeatOp repeat, Value value) {
+  OpBuilder builder(repeat);
+  unsigned carried = repeat.getCarried().size();
+  SmallVector<Value> starts(repeat.getCarried());
+  starts.push_back(value);
+  SmallVector<Type> types(repeat.getCarriedResults().getTypes());
+  types.push_back(value.getType());
+  types.append(repeat.getStackedResults().getTypes().begin(),
+               repeat.getStackedResults().getTypes().end());
+  auto wider = builder.create<clv::RepeatOp>(
+      repeat.getLoc(), types, starts, repeat.getStacked(), repeat.getDim(),
+      repeat.getCount(), repeat.getFirst(), repeat.getReverse());
+  wider->setDiscardableAttrs(repeat->getDiscardableAttrDictionary());
+  wider.getBody().takeBody(repeat.getBody());
+  BlockArgument argument = wider.getBlock()->insertArgument(
+      1 + carried, value.getType(), repeat.getLoc());
+  Operation *yield = wider.getYield();
+  SmallVector<Value> yielded(yield->getOperands());
+  yielded.insert(yielded.begin() + carried, argument);
+  yield->setOperands(yielded);
+  wider.getBody().walk(
+      [&](Operation *inner) { inner->replaceUsesOfWith(value, argument); });
+  for (unsigned i = 0; i < repeat.getNumResults(); ++i) {
+    repeat.getResult(i).replaceAllUsesWith(
+        wider.getResult(i < carried ? i : i + 1));
+  }
+  repeat.erase();
+  return wider;
+}
+
+/// Brings a value to a reader of other positions; false where no repeat can.
+bool Assigner::carry(Value value) {
+  int from = sections[value.getDefiningOp()];
+  bool backward = positionOf(from) == 2;
+  if (positionOf(from) == 1) {
+    return false;
+  }
+  clv::RepeatOp repeat;
+  for (auto &[other, section] : sections) {
+    auto candidate = dyn_cast<clv::RepeatOp>(other);
+    if (candidate && classifier.isStaged(candidate) &&
+        candidate.getReverse() == backward) {
+      repeat = candidate;
+    }
+  }
+  if (!repeat) {
+    return false;
+  }
+  sections.erase(repeat);
+  clv::RepeatOp wider = carryThrough(repeat, value);
+  Value end = wider.getResult(wider.getCarried().size() - 1);
+  for (auto &[reader, section] : sections) {
+    if (positionOf(section) != positionOf(from)) {
+      reader->walk(
+          [&](Operation *inner) { inner->replaceUsesOfWith(value, end); });
+    }
+  }
+  classifier.forget();
+  return true;
+}
+
+bool Assigner::mend() {
+  if (!findRepeats() || !hasStages) {
+    return false;
+  }
+  assign();
+  for (Operation &op :
+       classifier.function.getBody().front().without_terminator()) {
+    if (!sections.contains(&op)) {
+      continue;
+    }
+    for (Value value : codegen::readsOf(&op)) {
+      if (!arrives(&op, value)) {
+        return carry(value);
+      }
+    }
+  }
+  return false;
+}
+
+void Assigner::assign() {
+  for (Operation &op :
+       classifier.function.getBody().front().without_terminator()) {
+    if (classifier.isTimed(&op) && !classifier.isTimeSum(&op) &&
+        !classifier.isOfInputs(&op)) {
+      sections[&op] = sectionOf(&op);
+    }
+  }
 }
 
 std::optional<Sections> Assigner::run() {
   if (!findRepeats()) {
     return std::nullopt;
   }
+  assign();
   for (Operation &op :
        classifier.function.getBody().front().without_terminator()) {
-    if (!classifier.isTimed(&op) || classifier.isTimeSum(&op) ||
-        classifier.isOfInputs(&op)) {
-      continue;
-    }
-    sections[&op] = sectionOf(&op);
-    if (hasStages && !checkReads(&op)) {
+    if (hasStages && sections.contains(&op) && !checkReads(&op)) {
       return std::nullopt;
     }
   }
   return std::move(sections);
+}
+
+void pipelining::carryPastStages(Classifier &classifier) {
+  while (Assigner(classifier).mend()) {
+  }
 }
 
 std::optional<Sections> pipelining::assignSections(Classifier &classifier) {

@@ -47,6 +47,8 @@ public:
   bool isOfInputs(mlir::Value value);
   /// The same for all that an operation gives.
   bool isOfInputs(mlir::Operation *op);
+  /// After operations were erased: others may stand at their addresses.
+  void forget() { ofInputs.clear(); }
   /// The same type without times.
   mlir::Type atRest(mlir::Type type) const;
   bool isStaged(clv::RepeatOp repeat) const {
@@ -65,6 +67,11 @@ private:
 /// of inputs alone. Nothing after an error.
 using Sections = llvm::DenseMap<mlir::Operation *, int>;
 std::optional<Sections> assignSections(Classifier &classifier);
+
+/// Lets the repeats over stages carry, unchanged, what is read past the stages
+/// next to its own: an embedding that the head reads too, say. So all that
+/// positions send to each other are carried values.
+void carryPastStages(Classifier &classifier);
 
 /// The repeats over stages, forward and backward; null where there is none.
 struct StagedRepeats {

@@ -69,6 +69,7 @@ private:
   void collectKept();
   void findStaged();
   bool findStarts(clv::RepeatOp repeat, int section);
+  Value duplicate(Value value);
   void findCrossing();
   void createMicro();
   void createSection(int section);
@@ -249,8 +250,36 @@ void Outliner::findStaged() {
   }
 }
 
+/// Another value with the same elements, in memory of its own.
+Value Outliner::duplicate(Value value) {
+  Operation *maker = value.getDefiningOp();
+  builder.setInsertionPointAfter(maker);
+  auto type = cast<RankedTensorType>(value.getType());
+  Type element = type.getElementType();
+  Type scalar = spmd::localType(element, {}, {}, layout::Layout(), mesh);
+  Attribute one = isa<FloatType>(element)
+                      ? Attribute(builder.getFloatAttr(element, 1))
+                      : Attribute(builder.getIntegerAttr(element, 1));
+  Value constant = builder.create<clv::ConstantOp>(
+      maker->getLoc(), cast<RankedTensorType>(scalar), cast<TypedAttr>(one));
+  Operation *copy;
+  if (element.isInteger(1)) {
+    copy = builder.create<clv::AndOp>(maker->getLoc(), type, value, constant);
+  } else {
+    copy = builder.create<clv::MulOp>(maker->getLoc(), type, value, constant);
+  }
+  if (auto scope = clv::scopeOfValue(value)) {
+    clv::setScope(constant.getDefiningOp(), scope);
+    clv::setScope(copy, scope);
+  }
+  sections[copy] = sections[maker];
+  return copy->getResult(0);
+}
+
 /// The values that start a repeat over stages come from the position before.
+/// Each has memory of its own, where its message arrives.
 bool Outliner::findStarts(clv::RepeatOp repeat, int section) {
+  llvm::DenseSet<Value> seen;
   for (unsigned i = 0; repeat && i < repeat.getCarried().size(); ++i) {
     if (layerSums.contains(repeat.getResult(i))) {
       continue;
@@ -261,6 +290,9 @@ bool Outliner::findStarts(clv::RepeatOp repeat, int section) {
       if (found->second != section) {
         repeat.emitError("what starts the layers is not made next to them");
         return false;
+      }
+      if (!seen.insert(start).second) {
+        repeat->setOperand(i, duplicate(start));
       }
       continue;
     }
@@ -461,7 +493,13 @@ void Outliner::createSection(int section) {
   for (auto [use, where] : starts) {
     if (where == section) {
       started.push_back(use);
-      yielded.push_back(copyInto(section, use->get()));
+      Value value = copyInto(section, use->get());
+      if (llvm::is_contained(yielded, value)) { // memory of its own
+        builder.setInsertionPointAfter(value.getDefiningOp());
+        value = builder.clone(*value.getDefiningOp())
+                    ->getResult(cast<OpResult>(value).getResultNumber());
+      }
+      yielded.push_back(value);
     }
   }
   size_t passed = yielded.size();
@@ -544,7 +582,7 @@ void Outliner::moveAfter() {
         clv::setScope(reduced, scope);
       }
       later.insert(pending.getDefiningOp());
-      later.insert(reduced);
+      later.insert(reduced.getOperation());
       sum = reduced.getResult();
     }
     entry.sum->getResult(0).replaceAllUsesWith(sum);
@@ -607,6 +645,8 @@ pipe::MicroOp Outliner::run() {
   if (!checkTimeSums()) {
     return {};
   }
+  classifier.forget();
+  carryPastStages(classifier);
   std::optional<Sections> assigned = assignSections(classifier);
   if (!assigned) {
     return {};

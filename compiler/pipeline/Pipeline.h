@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A plan with `micro` or `pipeline` cuts the batch over a time of its mesh, and
-// perhaps a repeated dim over stages. Partitioning treats both as atoms. What it
-// gives is then put into the order of a schedule, in the pipe dialect:
+// perhaps a repeated dim over stages. Partitioning treats both as atoms. What
+// it gives is then put into the order of a schedule, in the pipe dialect:
 //
 //   before     what is the same at all instants: gathered weights, counts;
 //   micro      what is cut in time, in sections that stages run for each

@@ -203,8 +203,7 @@ RepeatOp RepeatSplitter::build(bool isFirst, ArrayRef<Value> passedStacks) {
 void RepeatSplitter::run() {
   findPassed();
   RepeatOp one = build(true, {});
-  SmallVector<Value> stacks(
-      one.getResults().take_back(passed.size()));
+  SmallVector<Value> stacks(one.getResults().take_back(passed.size()));
   RepeatOp two = build(false, stacks);
   unsigned next[2][2] = {{0, unsigned(one.getCarried().size())},
                          {0, unsigned(two.getCarried().size())}};
@@ -362,10 +361,9 @@ void SectionSplitter::moveWeights() {
       build(pipe::SectionKind::WeightGradient, weights, theirs);
   for (auto [i, original] : llvm::enumerate(passed)) {
     Value value = original;
-    value.replaceUsesWithIf(first.getResult(mine.size() + i),
-                            [&](OpOperand &use) {
-                              return second->isAncestor(use.getOwner());
-                            });
+    value.replaceUsesWithIf(
+        first.getResult(mine.size() + i),
+        [&](OpOperand &use) { return second->isAncestor(use.getOwner()); });
   }
   for (auto [i, at] : llvm::enumerate(mineAt)) {
     section.getResult(at).replaceAllUsesWith(first.getResult(i));

@@ -5,8 +5,8 @@
 //
 // A schedule may put the gradients of weights off (Zero Bubble, arXiv
 // 2401.10241). The backward sections are then split: what the gradient that is
-// passed on needs stays, what only sums over microbatches need goes to a section
-// of its own. A repeat that does both becomes two:
+// passed on needs stays, what only sums over microbatches need goes to a
+// section of its own. A repeat that does both becomes two:
 //
 //   repeat layer reverse (dy) {      repeat layer reverse (dy) {   stack of dy
 //     dx = dy * w                      dx = dy * w; yield dx, stack dy
