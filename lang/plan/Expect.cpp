@@ -377,21 +377,17 @@ static std::string nameArgument(const CallExpr &call) {
   return name ? name->name : "";
 }
 
-// The layers of each stage: `layers(pipe) == [15, 16, 15]`.
+// The layers of each stage, `layers(pipe) == [15, 16, 15]`, or of each chunk in
+// the order of the model, `layers(chunk) == [7, 8, 8, 7]`.
 std::optional<sema::Value> ContractChecker::layers(const CallExpr &call) {
   std::string name = nameArgument(call);
-  if (name == "chunk") {
-    diags
-        .error(Diag::LaterContract, call.range,
-               "several chunks for each stage are not built yet")
-        .help("ask for the layers of the stages: `layers(pipe)`");
-    return std::nullopt;
-  }
   const layout::Axis *axis = plan.mesh.findAxis(name);
-  if (!plan.pipeline || !axis || axis->atoms != plan.pipeline->atoms) {
+  bool ofStages = plan.pipeline && axis && axis->atoms == plan.pipeline->atoms;
+  if (!plan.pipeline || (!ofStages && (axis || name != "chunk"))) {
     diags
         .error(Diag::BadContract, call.range,
-               plan.pipeline ? "`layers` is of the axis of the stages"
+               plan.pipeline ? "`layers` is of the axis of the stages, or of "
+                               "each `chunk`"
                              : "`layers` speaks of stages, and the plan has no "
                                "pipeline")
         .help(plan.pipeline
@@ -408,13 +404,17 @@ std::optional<sema::Value> ContractChecker::layers(const CallExpr &call) {
     }
   }
   layout::Split split = resolve(plan, value).layout.dims.at(0);
-  std::vector<sema::Value> items;
-  for (int64_t i = 0; i < plan.mesh.sizeOf(split.atoms); ++i) {
+  int64_t stages = plan.mesh.sizeOf(plan.pipeline->atoms);
+  int64_t chunks = stages * plan.pipeline->chunks;
+  std::vector<int64_t> sizes(ofStages ? stages : chunks, 0);
+  for (int64_t i = 0; i < chunks; ++i) {
     int64_t size = split.cuts.empty()
-                       ? layout::splitRule(value.dims[0].size,
-                                           plan.mesh.sizeOf(split.atoms), i)
-                             .size()
+                       ? layout::splitRule(value.dims[0].size, chunks, i).size()
                        : split.cuts[i + 1] - split.cuts[i];
+    sizes[!ofStages || split.places.empty() ? i : split.places[i]] += size;
+  }
+  std::vector<sema::Value> items;
+  for (int64_t size : sizes) {
     items.push_back(sema::Value::ofInteger(size));
   }
   return sema::Value::ofList(std::move(items));

@@ -382,7 +382,6 @@ TEST(Traps, laterFeaturesAreRefused) {
       {"shard head on data for caches", Diag::LaterCaches},
       {"shard layer on pipe", Diag::LaterRepeatSplit},
       {"use ring for attention", Diag::LaterAlgorithm},
-      {"expect layers(chunk) == [6, 6]", Diag::LaterContract},
       {"expect all_gather on data == 1 per chunk", Diag::LaterContract},
   };
   for (auto &[statement, kind] : cases) {
