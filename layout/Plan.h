@@ -249,20 +249,31 @@ struct CollectiveRecord {
   bool recomputed = false;  ///< repeats what the forward pass did before
   int64_t bytesBusiest = 0; ///< sent by the busiest device, once
   int64_t bytesTotal = 0;   ///< sent by all devices, once
-  /// In a step, where that is not as often as it is done: not every device does
-  /// what is a stage's alone, and microbatches differ. -1: as often.
-  int64_t stepBusiest = -1, stepTotal = -1;
+  /// Where stages differ: what is sent in a step by the device of each stage
+  /// that sends most, and by all. Empty: by every device, each time.
+  std::vector<int64_t> stageBytes;
+  int64_t stepTotal = 0;
   SourcePoint source;    ///< the operation that needs it
   std::string operation; ///< `dot over ff`
   std::string reason;    ///< why it is there
   std::string avoid;     ///< what would avoid it
 
-  int64_t busiestInStep() const {
-    return stepBusiest < 0 ? bytesBusiest * iterations : stepBusiest;
-  }
   int64_t totalInStep() const {
-    return stepTotal < 0 ? bytesTotal * iterations : stepTotal;
+    return stageBytes.empty() ? bytesTotal * iterations : stepTotal;
   }
+};
+
+/// What the busiest device sends in a step, of several collectives: no device
+/// does the work of two stages.
+class BusiestDevice {
+public:
+  void add(const CollectiveRecord &record);
+  void add(const BusiestDevice &other);
+  int64_t bytes() const;
+
+private:
+  int64_t everywhere = 0;
+  std::vector<int64_t> stages;
 };
 
 struct LeafRecord { ///< a parameter, gradient or optimizer leaf under a plan

@@ -92,6 +92,35 @@ std::vector<Part> stagesOf(const Plan &plan) {
   return stages;
 }
 
+/// Adds number by number; the shorter list ends in zeros.
+static void addTo(std::vector<int64_t> &sums,
+                  const std::vector<int64_t> &more) {
+  sums.resize(std::max(sums.size(), more.size()));
+  for (size_t i = 0; i < more.size(); ++i) {
+    sums[i] += more[i];
+  }
+}
+
+void BusiestDevice::add(const CollectiveRecord &record) {
+  if (record.stageBytes.empty()) {
+    everywhere += record.bytesBusiest * record.iterations;
+  }
+  addTo(stages, record.stageBytes);
+}
+
+void BusiestDevice::add(const BusiestDevice &other) {
+  everywhere += other.everywhere;
+  addTo(stages, other.stages);
+}
+
+int64_t BusiestDevice::bytes() const {
+  int64_t most = 0;
+  for (int64_t own : stages) {
+    most = std::max(most, own);
+  }
+  return everywhere + most;
+}
+
 std::string describe(const std::vector<Residence> &residence,
                      const Mesh &mesh) {
   std::string text;

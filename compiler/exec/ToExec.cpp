@@ -204,8 +204,8 @@ llvm::Error PlanWriter::writeValue(const format::ValueT &value) {
       arena ? offset : IntegerAttr(), leaf, input,
       slot ? slots[value.index] : Value(), slot ? offset : IntegerAttr(),
       value.chunks ? w.b.getUnitAttr() : UnitAttr(),
-      w.number(static_cast<int64_t>(value.bytes)),
-      w.element(value.type), dims));
+      w.number(static_cast<int64_t>(value.bytes)), w.element(value.type),
+      dims));
   return llvm::Error::success();
 }
 

@@ -187,19 +187,20 @@ void TrafficRecorder::correct() {
       continue; // a value of all stages: each has its part
     }
     Sent sent = sentBy(op, mesh);
-    int64_t all = 0, most = 0;
+    int64_t all = 0;
+    entry.stageBytes.clear();
     for (int64_t own : times) {
       all += own;
-      most = std::max(most, own);
+      entry.stageBytes.push_back(sent.busiest * own);
     }
-    entry.stepBusiest = sent.busiest * most;
     entry.stepTotal = static_cast<int64_t>(static_cast<__int128>(sent.total) *
                                            all / (mesh.instants() * stages));
   }
 }
 
 void TrafficRecorder::addSends(pipe::MicroOp micro) {
-  int64_t all[2] = {0, 0}, most[2] = {0, 0};
+  std::vector<int64_t> sends[2]; // by stage: activations, gradients
+  int64_t all[2] = {0, 0};
   for (const std::vector<int32_t> &stream : streams) {
     int64_t own[2] = {0, 0};
     for (size_t i = 0; i < stream.size(); i += 3) {
@@ -208,8 +209,8 @@ void TrafficRecorder::addSends(pipe::MicroOp micro) {
       own[1] += kind == format::StepKind::SendGradient;
     }
     for (int gradient : {0, 1}) {
+      sends[gradient].push_back(own[gradient]);
       all[gradient] += own[gradient];
-      most[gradient] = std::max(most[gradient], own[gradient]);
     }
   }
   PipelineWork work = workOf(micro);
@@ -226,7 +227,9 @@ void TrafficRecorder::addSends(pipe::MicroOp micro) {
     entry.perMicro = true;
     entry.bytesBusiest = message.largest;
     // Every microbatch goes once over each boundary.
-    entry.stepBusiest = message.busiest * (most[message.isGradient] / micros);
+    for (int64_t own : sends[message.isGradient]) {
+      entry.stageBytes.push_back(message.busiest * (own / micros));
+    }
     entry.stepTotal = message.total * (count / micros);
     entry.bytesTotal = entry.stepTotal / count;
     entry.source = plan.pipeline->source;
@@ -255,9 +258,11 @@ static clv::ScopeAttr scopeOf(pipe::ShareOp share) {
 
 void TrafficRecorder::addShare(pipe::ShareOp share) {
   auto type = cast<RankedTensorType>(share.getSource().getType());
-  int64_t givers = 0;
+  int64_t givers = 0, giver = -1;
   for (int64_t stage = 0; stage < stages; ++stage) {
-    givers += isWithin(share.getResidence(), stage);
+    bool gives = isWithin(share.getResidence(), stage);
+    givers += gives;
+    giver = gives && giver < 0 ? stage : giver;
   }
   CollectiveRecord entry;
   entry.kind = "broadcast";
@@ -280,6 +285,9 @@ void TrafficRecorder::addShare(pipe::ShareOp share) {
     entry.bytesTotal =
         entry.bytesTotal / mesh.sizeOf(layout.dims[d].atoms) * sizes[d];
   }
+  entry.stageBytes.assign(stages, 0);
+  entry.stageBytes[std::max<int64_t>(0, giver)] = entry.bytesBusiest;
+  entry.stepTotal = entry.bytesTotal;
   entry.operation = "what stages share";
   entry.source = plan.pipeline->source;
   entry.reason = "not every stage of " + axis() +

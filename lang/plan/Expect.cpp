@@ -239,9 +239,13 @@ void ContractChecker::checkCollectives(const Expectation &expectation) {
     });
   }
   int64_t amount = 0;
+  layout::BusiestDevice busiest;
   for (const CollectiveRecord *record : found) {
-    amount += stmt.form == ExpectStmt::Bytes ? record->busiestInStep()
-                                             : record->iterations;
+    amount += record->iterations;
+    busiest.add(*record);
+  }
+  if (stmt.form == ExpectStmt::Bytes) {
+    amount = busiest.bytes();
   }
   if (stmt.form == ExpectStmt::No) {
     if (!found.empty()) {

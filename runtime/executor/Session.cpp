@@ -651,8 +651,9 @@ void Session::startTrace(size_t limit) {
   }
 }
 
-Status Session::writeTrace(const std::string &path) const {
-  return executor::writeTrace(path, plan(), implementation->events);
+Status Session::writeTrace(const std::string &path,
+                           const TraceGroup &beside) const {
+  return executor::writeTrace(path, plan(), implementation->events, beside);
 }
 
 const std::vector<EventList> &Session::events() const {

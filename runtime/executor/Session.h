@@ -95,7 +95,8 @@ public:
 
   /// From now on devices note what they do, until `limit` events each.
   void startTrace(size_t limit = size_t(1) << 20);
-  Status writeTrace(const std::string &path) const;
+  Status writeTrace(const std::string &path,
+                    const TraceGroup &beside = {}) const;
   const std::vector<EventList> &events() const;
 
 private:

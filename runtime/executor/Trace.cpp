@@ -62,8 +62,56 @@ static std::string describe(const format::PlanT &plan, const Event &event,
          ",\"args\":{" + arguments + "}";
 }
 
+/// The name of a group (`process_name`) or of a row of it (`thread_name`).
+static std::string nameEvent(const char *what, const std::string &where,
+                             const std::string &name) {
+  return "{\"ph\":\"M\",\"name\":\"" + std::string(what) + "\"" + where +
+         ",\"args\":{\"name\":" + jsonText(name) + "}}";
+}
+
+/// Where a row is, and that it stands in its place.
+static std::string rowEvents(const std::string &row, size_t index,
+                             const std::string &name) {
+  return ",\n" + nameEvent("thread_name", row, name) +
+         ",\n{\"ph\":\"M\",\"name\":\"thread_sort_index\"" + row +
+         ",\"args\":{\"sort_index\":" + std::to_string(index) + "}}";
+}
+
+static std::string rowOf(int group, size_t index) {
+  return ",\"pid\":" + std::to_string(group) +
+         ",\"tid\":" + std::to_string(index);
+}
+
+/// Nanoseconds become microseconds since `origin`.
+static std::string timesOf(uint64_t begin, uint64_t end, uint64_t origin) {
+  char times[96];
+  std::snprintf(times, sizeof(times), ",\"ts\":%.3f,\"dur\":%.3f",
+                double(begin - origin) / 1e3, double(end - begin) / 1e3);
+  return times;
+}
+
+static std::string groupText(const TraceGroup &group, uint64_t origin) {
+  if (group.name.empty()) {
+    return "";
+  }
+  std::string text =
+      ",\n" + nameEvent("process_name", ",\"pid\":2", group.name);
+  for (size_t i = 0; i < group.rows.size(); ++i) {
+    std::string row = rowOf(2, i);
+    text += rowEvents(row, i, group.rows[i].name);
+    for (const TraceGroup::Slice &slice : group.rows[i].slices) {
+      text += ",\n{\"ph\":\"X\"" + row +
+              timesOf(slice.begin, slice.end, origin) +
+              ",\"name\":" + jsonText(slice.name) +
+              ",\"cat\":\"simulated\",\"args\":{}}";
+    }
+  }
+  return text;
+}
+
 std::string traceText(const format::PlanT &plan,
-                      const std::vector<EventList> &devices) {
+                      const std::vector<EventList> &devices,
+                      const TraceGroup &beside) {
   uint64_t origin = UINT64_MAX;
   bool severalChunks = false;
   for (const EventList &events : devices) {
@@ -72,31 +120,25 @@ std::string traceText(const format::PlanT &plan,
       severalChunks |= event.chunk > 0;
     }
   }
-  std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
-                     "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,"
-                     "\"args\":{\"name\":" +
-                     jsonText("plan " + plan.name) + "}}";
+  std::string text =
+      "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n" +
+      nameEvent("process_name", ",\"pid\":1", "plan " + plan.name);
   for (size_t device = 0; device < devices.size(); ++device) {
-    std::string row = ",\"pid\":1,\"tid\":" + std::to_string(device);
-    text += ",\n{\"ph\":\"M\",\"name\":\"thread_name\"" + row +
-            ",\"args\":{\"name\":\"device " + std::to_string(device) + "\"}}";
-    text += ",\n{\"ph\":\"M\",\"name\":\"thread_sort_index\"" + row +
-            ",\"args\":{\"sort_index\":" + std::to_string(device) + "}}";
+    std::string row = rowOf(1, device);
+    text += rowEvents(row, device, "device " + std::to_string(device));
     for (const Event &event : devices[device]) {
-      char times[96];
-      std::snprintf(times, sizeof(times), ",\"ts\":%.3f,\"dur\":%.3f",
-                    double(event.begin - origin) / 1e3,
-                    double(event.end - event.begin) / 1e3);
-      text += ",\n{\"ph\":\"X\"" + row + times + "," +
+      text += ",\n{\"ph\":\"X\"" + row +
+              timesOf(event.begin, event.end, origin) + "," +
               describe(plan, event, severalChunks) + "}";
     }
   }
-  return text + "\n]}\n";
+  return text + groupText(beside, origin) + "\n]}\n";
 }
 
 Status writeTrace(const std::string &path, const format::PlanT &plan,
-                  const std::vector<EventList> &devices) {
-  std::string text = traceText(plan, devices);
+                  const std::vector<EventList> &devices,
+                  const TraceGroup &beside) {
+  std::string text = traceText(plan, devices, beside);
   Result<ReplacedFile> file = ReplacedFile::create(path);
   if (!file) {
     return file.status();

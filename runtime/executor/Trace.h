@@ -6,7 +6,8 @@
 // Each device notes the begin and end of its instructions in a list of its
 // own; `writeTrace` turns all into the JSON that Perfetto and chrome://tracing
 // open: a row for each device, named by sites (Plan.fbs). In a pipeline each
-// step is a slice, `forward 3`, around its instructions.
+// step is a slice, `forward 3`, around its instructions. A second group of rows
+// may stand beside them; slices of one name have one colour in both.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,11 +49,27 @@ using EventList = std::vector<Event>;
 
 uint64_t traceClock();
 
+/// Rows that no device noted, on the same clock.
+struct TraceGroup {
+  struct Slice {
+    std::string name;
+    uint64_t begin = 0, end = 0;
+  };
+  struct Row {
+    std::string name;
+    std::vector<Slice> slices;
+  };
+  std::string name; ///< empty: there is none
+  std::vector<Row> rows;
+};
+
 /// The JSON of one plan's events; `devices[d]` are those of device d.
 std::string traceText(const format::PlanT &plan,
-                      const std::vector<EventList> &devices);
+                      const std::vector<EventList> &devices,
+                      const TraceGroup &beside = {});
 Status writeTrace(const std::string &path, const format::PlanT &plan,
-                  const std::vector<EventList> &devices);
+                  const std::vector<EventList> &devices,
+                  const TraceGroup &beside = {});
 
 } // namespace cleave::executor
 

@@ -111,6 +111,15 @@ struct Verifier {
                          return mesh.isTime(atom) && mesh.atoms[atom].size > 1;
                        });
   }
+  /// Whether a device may hold several pieces of an extent: then it has no
+  /// begin, and no global index follows from a local one.
+  bool isScattered(uint32_t extent) const {
+    return !layout::isContiguous(splits[extent]);
+  }
+  /// Whether local indices of the one are those of the other, in pieces or not.
+  bool matches(uint32_t a, uint32_t b) const {
+    return (!isScattered(a) && !isScattered(b)) || splits[a] == splits[b];
+  }
   bool same(uint32_t a, uint32_t b) {
     return a == b || sameSizes(plan.extents[a]->size, splits[a],
                                plan.extents[b]->size, splits[b], mesh);

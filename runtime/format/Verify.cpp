@@ -74,6 +74,11 @@ Status verifySplit(const SplitT &split, int64_t size,
         return Status::error("a place that the mesh lacks");
       }
     }
+    // By the rule there is a piece for each coordinate, or several on some.
+    if (split.cuts.empty() && pieces != count &&
+        layout::isContiguous(toLayout(split))) {
+      return Status::error("another number of pieces than of devices");
+    }
   }
   return Status();
 }

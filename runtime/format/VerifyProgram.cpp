@@ -258,7 +258,7 @@ Status Verifier::verifyKernel(const KernelT &kernel) {
     CLEAVE_TRY(verifyView(&view));
   }
   for (const Integer &integer : kernel.integers) {
-    bool fine = true;
+    bool fine = true, whole = true;
     switch (integer.kind()) {
     case IntegerKind::Literal:
       break;
@@ -266,16 +266,25 @@ Status Verifier::verifyKernel(const KernelT &kernel) {
     case IntegerKind::ExtentBegin:
       fine = integer.value() >= 0 &&
              integer.value() < static_cast<int64_t>(plan.extents.size());
+      whole = !fine || integer.kind() == IntegerKind::ExtentSize ||
+              !isScattered(static_cast<uint32_t>(integer.value()));
       break;
     case IntegerKind::Iteration:
       fine = integer.value() >= 0 &&
              integer.value() < static_cast<int64_t>(loops.size());
+      whole =
+          !fine || loops[integer.value()]->extent < 0 ||
+          !isScattered(static_cast<uint32_t>(loops[integer.value()]->extent));
       break;
     default:
       fine = false;
     }
     if (!fine) {
       return Status::error("an integer of an extent or loop that is not there");
+    }
+    if (!whole) {
+      return Status::error("a global index into several pieces, which this "
+                           "version does not have");
     }
   }
   return verifySite(kernel.site);
@@ -332,6 +341,12 @@ Status Verifier::verifyMove(const MoveT &move) {
   if (extentsOf(*move.target).size() != rank || move.shift.size() != rank ||
       valueOf(*move.source).type != valueOf(*move.target).type) {
     return Status::error("source and target differ in rank or type");
+  }
+  for (size_t i = 0; i < rank; ++i) {
+    uint32_t from = extentsOf(*move.source)[i], to = extentsOf(*move.target)[i];
+    if (!matches(from, to) || (isScattered(from) && move.shift[i] != 0)) {
+      return Status::error("its source or target lies in several pieces");
+    }
   }
   for (int64_t shift : move.shift) {
     if (shift < -largestTensor || shift > largestTensor) {
@@ -426,6 +441,12 @@ Status Verifier::verifyCollective(const CollectiveT &collective) {
   for (size_t i = 0; i < source.size(); ++i) {
     if (plan.extents[source[i]]->size != plan.extents[target[i]]->size) {
       return Status::error(what + ": source and target differ in size");
+    }
+    if (!matches(source[i], target[i]) ||
+        (isScattered(source[i]) &&
+         !common(collective.group, splits[source[i]].atoms, mesh).empty())) {
+      return Status::error(what + ": its source or target lies in several "
+                                  "pieces");
     }
     identical &= same(source[i], target[i]);
   }

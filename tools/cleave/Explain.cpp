@@ -128,7 +128,8 @@ static std::string place(const SourcePoint &source) {
 namespace {
 struct Line {
   std::string kind, axis, what, where;
-  int64_t count = 0, perLayer = 0, busiest = 0, total = 0;
+  int64_t count = 0, perLayer = 0, total = 0;
+  BusiestDevice busiest;
 };
 } // namespace
 
@@ -144,19 +145,21 @@ static std::vector<Line> summarize(const ProgramRecord &program,
     if (record.recomputed != recomputed) {
       continue;
     }
-    Line line;
+    std::string axis = mesh.describe(record.atoms);
+    std::string what =
+        std::string(nameOf(record.value.role)) + ", " + phaseOf(record);
+    std::string where = record.kind == "send"   ? "between stages"
+                        : record.repeat.empty() ? "outside the layers"
+                                                : "per " + record.repeat;
+    Line &line = lines[{record.kind, axis, what, where}];
     line.kind = record.kind;
-    line.axis = mesh.describe(record.atoms);
-    line.what = std::string(nameOf(record.value.role)) + ", " + phaseOf(record);
-    line.where = record.kind == "send"   ? "between stages"
-                 : record.repeat.empty() ? "outside the layers"
-                                         : "per " + record.repeat;
-    Line &sum = lines[{line.kind, line.axis, line.what, line.where}];
-    line.count = sum.count + record.iterations;
-    line.perLayer = sum.perLayer + 1;
-    line.busiest = sum.busiest + record.busiestInStep();
-    line.total = sum.total + record.totalInStep();
-    sum = line;
+    line.axis = axis;
+    line.what = what;
+    line.where = where;
+    line.count += record.iterations;
+    ++line.perLayer;
+    line.busiest.add(record);
+    line.total += record.totalInStep();
   }
   std::vector<Line> result;
   for (auto &[key, line] : lines) {
@@ -174,7 +177,7 @@ static void printLine(const Line &line, std::ostream &out) {
   std::snprintf(row, sizeof row, "  %-15s %-18s %-23s %7lld %-20s %11s %11s\n",
                 line.kind.c_str(), line.axis.c_str(), line.what.c_str(),
                 static_cast<long long>(line.count), where.c_str(),
-                formatBytes(line.busiest).c_str(),
+                formatBytes(line.busiest.bytes()).c_str(),
                 formatBytes(line.total).c_str());
   out << row;
 }
@@ -195,7 +198,7 @@ static void printCollectives(const ProgramRecord &program, const Mesh &mesh,
     for (const Line &line : lines) {
       printLine(line, out);
       sum.count += line.count;
-      sum.busiest += line.busiest;
+      sum.busiest.add(line.busiest);
       sum.total += line.total;
     }
     sum.kind = title;
@@ -411,10 +414,11 @@ void explainJson(const std::vector<PlanReport> &reports,
       nlohmann::json entry = {{"entry", program.entry}};
       entry["collectives"] = nlohmann::json::array();
       std::map<std::string, int64_t> counts;
-      int64_t busiest = 0, total = 0;
+      BusiestDevice busiest;
+      int64_t total = 0;
       for (const CollectiveRecord &record : program.collectives) {
         counts[record.kind] += record.recomputed ? 0 : record.iterations;
-        busiest += record.busiestInStep();
+        busiest.add(record);
         total += record.totalInStep();
         entry["collectives"].push_back({{"kind", record.kind},
                                         {"axis", mesh.describe(record.atoms)},
@@ -426,13 +430,14 @@ void explainJson(const std::vector<PlanReport> &reports,
                                         {"count", record.iterations},
                                         {"bytes_busiest", record.bytesBusiest},
                                         {"bytes_total", record.bytesTotal},
+                                        {"bytes_step", record.totalInStep()},
                                         {"operation", record.operation},
                                         {"reason", record.reason},
                                         {"avoid", record.avoid},
                                         {"source", toJson(record.source)}});
       }
       entry["counts"] = counts;
-      entry["bytes_busiest"] = busiest;
+      entry["bytes_busiest"] = busiest.bytes();
       entry["bytes_total"] = total;
       if (program.arena >= 0) {
         entry["arena"] = program.arena;

@@ -10,6 +10,8 @@
 #include "runtime/support/File.h"
 #include "runtime/support/Stop.h"
 #include "tools/cleave/Options.h"
+#include "tools/cleave/PipelineReport.h"
+#include "tools/cleave/Timeline.h"
 #include "tools/cleave/Training.h"
 
 #include <chrono>
@@ -40,6 +42,7 @@ private:
   Status load();
   Status step();
   Status evaluate();
+  Status writeTrace();
   void report(double seconds, bool last);
 
   const Options &options;
@@ -301,6 +304,28 @@ Status Trainer::train() {
   return Status();
 }
 
+/// With the pipeline's simulation beside what was measured.
+Status Trainer::writeTrace() {
+  std::optional<Prediction> prediction =
+      predict(session->plan(), session->events());
+  executor::TraceGroup simulated;
+  if (prediction) {
+    simulated = simulatedRows(session->plan(), *prediction);
+  }
+  CLEAVE_TRY(session->writeTrace(options.trace, simulated));
+  if (options.quiet) {
+    return Status();
+  }
+  if (prediction) {
+    std::printf("measured %s a step, simulated from the stages' times %s\n",
+                formatSeconds(prediction->measured).c_str(),
+                formatSeconds(prediction->timeline.makespan).c_str());
+  }
+  std::printf("wrote %s (open it in https://ui.perfetto.dev)\n",
+              options.trace.c_str());
+  return Status();
+}
+
 Status Trainer::finish() {
   if (batchFile) {
     CLEAVE_TRY(batchFile->commit());
@@ -316,14 +341,7 @@ Status Trainer::finish() {
       std::printf("saved %s\n", options.save.c_str());
     }
   }
-  if (!options.trace.empty()) {
-    CLEAVE_TRY(session->writeTrace(options.trace));
-    if (!options.quiet) {
-      std::printf("wrote %s (open it in https://ui.perfetto.dev)\n",
-                  options.trace.c_str());
-    }
-  }
-  return Status();
+  return options.trace.empty() ? Status() : writeTrace();
 }
 
 static int fail(const Status &status) {

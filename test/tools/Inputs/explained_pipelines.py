@@ -44,7 +44,7 @@ for plan in json.load(sys.stdin):
     assert timeline["makespan"] == max(s["finish"] for s in timeline["stages"])
     sends = [c for c in train["collectives"] if c["kind"] == "send"]
     crossed = sum(b["activations"] + b["gradients"] for b in pipeline["boundaries"])
-    assert crossed == sum(c["bytes_total"] * c["count"] for c in sends)
+    assert crossed == sum(c["bytes_step"] for c in sends)
     held = " ".join(f"{h:g}" for h in pipeline["held"])
     print(f"{plan['plan']}: {pipeline['schedule']}, {pipeline['stages']} stages, "
           f"{pipeline['microbatches']} microbatches, "

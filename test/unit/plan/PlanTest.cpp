@@ -557,16 +557,20 @@ TEST(Expect, bubbleAndPeakAreOfTheSimulatedPlan) {
   EXPECT_TRUE(alone.expect()) << alone.diags.text();
 }
 
-TEST(Expect, bytesOfAStepWhereStagesDiffer) {
-  // 4 times 100 bytes in all, of which the busiest device sends 3.
+TEST(Expect, noDeviceSendsForTwoStages) {
+  // Stage 0 sends 100 + 20 bytes, stage 1 30 + 80; both send the 15.
   Source s(planText("mesh [pipe: 2]\n"
-                    "expect bytes of all_gather on pipe == 300 B\n"
-                    "expect all_gather on pipe == 4"));
+                    "expect bytes of all_gather on pipe == 120 B\n"
+                    "expect bytes of collectives on pipe == 135 B\n"
+                    "expect all_gather on pipe == 8"));
   layout::ProgramRecord train;
   train.collectives = {
-      collective(s, "all_gather", "pipe", Role::Activations, "layer/mlp", 4)};
-  train.collectives[0].bytesBusiest = 100;
-  train.collectives[0].stepBusiest = 300;
+      collective(s, "all_gather", "pipe", Role::Activations, "layer/mlp", 4),
+      collective(s, "all_gather", "pipe", Role::Activations, "embedding", 4),
+      collective(s, "all_reduce", "pipe", Role::Gradients, "embedding", 1)};
+  train.collectives[0].stageBytes = {100, 30};
+  train.collectives[1].stageBytes = {20, 80};
+  train.collectives[2].bytesBusiest = 15;
   EXPECT_TRUE(s.expect(&train)) << s.diags.text();
 }
 

@@ -364,7 +364,7 @@ TEST(Pipeline, AbsentLeavesAreNotUsed) {
             "the plan does not place it");
 }
 
-TEST(Pipeline, LeavesInChunksAreRefused) {
+TEST(Pipeline, LeavesCutOverTimeAreRefused) {
   format::PlanSetT set = makePipelineSet(
       {chunked("dealt", 1, 2, 1, 2, 2, format::Placement::Dealt)});
   set.plans[0]->programs.clear();
@@ -372,8 +372,8 @@ TEST(Pipeline, LeavesInChunksAreRefused) {
   Result<std::unique_ptr<Session>> session = Session::open(fileOf(set), "");
   ASSERT_FALSE(session.ok());
   EXPECT_EQ(session.message(),
-            "plan `dealt`: `params/layer/w` has several pieces on a device, "
-            "one for each chunk, which this version does not run");
+            "plan `dealt`: `params/layer/w` is cut in a way that this version "
+            "does not run");
 }
 
 // Whoever changes bytes and seals them again gets a file that is refused or one

@@ -362,6 +362,8 @@ TEST(Verify, Splits) {
   EXPECT_NE(check({0, 2, 3, 8}, {}), "");
   EXPECT_NE(check({0, 9}, {3}), "");
   EXPECT_NE(check({}, {0, 1}), "");
-  EXPECT_NE(check({0, 3, 6, 9}, {0, 0, 1}), "");
+  // Several on one device.
+  EXPECT_EQ(check({0, 3, 6, 9}, {0, 0, 1}), "");
+  EXPECT_EQ(check({}, {0, 1, 2, 2, 1, 0}), "");
   EXPECT_NE(check({}, {}, 0), "");
 }

@@ -228,6 +228,45 @@ TEST(VerifyPipeline, Loops) {
             "the loop runs past the end of value 6");
 }
 
+// Layers of a stage in two pieces have no begin, and no one index.
+TEST(VerifyPipeline, SeveralPieces) {
+  auto scatter = [](PlanSetT &set) {
+    SplitT &split = *set.plans[0]->extents[5]->split;
+    split.cuts = {0, 1, 2, 4, 5};
+    split.places = {0, 1, 1, 0};
+    for (int leaf : {0, 1}) {
+      *set.plans[0]->layouts[leaf]->dims[0] = split;
+    }
+    for (auto &value : programOf(set).values) {
+      value->bytes *= 2;
+      value->offset *= 2;
+    }
+    programOf(set).arena_bytes *= 2;
+    for (auto &group : pipeline(set).groups) {
+      group->bytes *= 2;
+    }
+  };
+  EXPECT_EQ(complaint(scatter),
+            "instruction 5: instruction 0: a kernel: a global index into "
+            "several pieces, which this version does not have");
+  auto without = [&](PlanSetT &set) {
+    scatter(set);
+    LoopT &last = *programOf(set).body[5]->action.AsLoop();
+    first(last.body, &ActionUnion::AsKernel).integers[3] =
+        Integer(IntegerKind::Literal, 0);
+    OnlyT &ends = *programOf(set).body.back()->action.AsOnly();
+    first(ends.body, &ActionUnion::AsKernel).integers[0] =
+        Integer(IntegerKind::Literal, 0);
+  };
+  EXPECT_EQ(complaint(without), "");
+  EXPECT_EQ(complaint([&](PlanSetT &set) {
+              without(set);
+              programOf(set).body[3]->action.AsCollective()->group = {0, 1};
+            }),
+            "instruction 3: collective 2: its source or target lies in several "
+            "pieces");
+}
+
 TEST(VerifyPipeline, Residence) {
   const std::string missing =
       "it resides on a part of the mesh that is not there";
