@@ -230,13 +230,14 @@ void StagePlacer::placeAfter(const llvm::StringMap<Stages> &residence) {
       auto known = available.find(value);
       there &= known == available.end() ? Stages(allStages) : known->second;
     }
-    Stages &some = places[op];
+    Stages some = places.lookup(op);
     if (some == noStages) {
       // Nowhere all together: everywhere.
       some = there ? there : Stages(allStages);
     }
     some = normal(some);
-    bring(op, some);
+    places[op] = some;
+    bring(op, some); // places what it adds
     for (Value result : op->getResults()) {
       available[result] = some;
     }
