@@ -309,7 +309,7 @@ void SectionSplitter::moveWeights() {
       passed.insert(value);
       return value;
     }
-    Operation *&copy = copies[maker];
+    Operation *copy = copies.lookup(maker);
     if (!copy) {
       IRMapping mapping;
       for (Value operand : maker->getOperands()) {
