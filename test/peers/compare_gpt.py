@@ -27,7 +27,8 @@ TOLERANCE = 1e-4
 SIZES = dict(layers=3, width=56, heads=7, length=32, tokens=96, sequences=5)
 # The text is one that every clone has.
 TEXT = ROOT / "LICENSE"
-PLANS = ["one", "data8", "tensor4", "wide", "sequence", "zero3", "wide_zero1"]
+PLANS = ["one", "data8", "tensor4", "wide", "sequence", "zero3", "wide_zero1",
+         "deep"]
 
 
 def run(command, **options):
