@@ -71,9 +71,8 @@ void FunctionPartitioner::addRecord(Operation *op, const reshard::Move &step,
     repeatedRecords[op] = record.collectives.size();
   }
   if (mesh.times > 0) {
-    op->setAttr(kRecordNumber,
-                builder.getI64IntegerAttr(
-                    static_cast<int64_t>(record.collectives.size())));
+    op->setAttr(kRecordNumber, builder.getI64IntegerAttr(static_cast<int64_t>(
+                                   record.collectives.size())));
   }
   record.collectives.push_back(std::move(entry));
 }

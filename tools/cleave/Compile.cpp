@@ -192,8 +192,7 @@ bool Compiler::partitionEntry(ModuleOp module, const layout::Plan &plan,
   }
   if (errors.empty()) {
     frontend.diags.error(Diag::CannotPartition, plan::rangeOf(plan.source),
-                         "plan `" + plan.name +
-                             "` cannot be partitioned: " +
+                         "plan `" + plan.name + "` cannot be partitioned: " +
                              StringRef(message).rtrim().str());
   }
   return false;
@@ -253,9 +252,8 @@ bool Compiler::outlineEntries(ModuleOp module, const Pipelined &pipelined) {
     frontend.diags.error(Diag::CannotPartition,
                          plan::rangeOf(plan.pipeline ? plan.pipeline->source
                                                      : plan.micro->source),
-                         "plan `" + plan.name +
-                             "` cannot be run so: " +
-            StringRef(message).rtrim().str());
+                         "plan `" + plan.name + "` cannot be run so: " +
+                             StringRef(message).rtrim().str());
     return false;
   }
   if (failed(verify(module))) {

@@ -14,8 +14,9 @@
 namespace cleave::tools {
 
 /// In order: `clv` the model as written; `step` the whole training step,
-/// differentiated; `spmd` partitioned under each plan; `pipe` in microbatches and
-/// stages, where it says so; `kernels` the loops of generated code; `exec` the instruction streams.
+/// differentiated; `spmd` partitioned under each plan; `pipe` in microbatches
+/// and stages, where it says so; `kernels` the loops of generated code; `exec`
+/// the instruction streams.
 inline std::vector<std::string> phaseNames() {
   return {"clv", "step", "spmd", "pipe", "kernels", "exec"};
 }

@@ -202,6 +202,27 @@ TEST(Pipeline, piecesAsWritten) {
       << resolved.choices[0].sentence;
 }
 
+// 12 layers in 8 chunks of 4 stages, 2, 1, 2, 1 …: rounds go on, or turn.
+TEST(Pipeline, severalChunks) {
+  using Places = std::vector<int64_t>;
+  std::pair<const char *, Places> cases[] = {
+      {"pipeline layer on pipe chunks 2 with dealt_out",
+       {0, 1, 2, 3, 0, 1, 2, 3}},
+      {"pipeline layer on pipe with vee", {0, 1, 2, 3, 3, 2, 1, 0}}};
+  for (auto &[statement, places] : cases) {
+    Source s(piped(statement));
+    ASSERT_TRUE(s.result) << s.diags.text();
+    layout::Resolved resolved = layout::resolve(
+        s.result->plan, valueOf(s.facts, Role::Params, "layer/mlp/up", "",
+                                {"layer", "embed", "ff"}));
+    const layout::Split &split = resolved.layout.dims[0];
+    EXPECT_EQ(split.places, places);
+    EXPECT_EQ(split.cuts, (Places{0, 2, 3, 5, 6, 8, 9, 11, 12}));
+    EXPECT_EQ(s.result->plan.pipeline->folded, places[4] == 3);
+    EXPECT_EQ(s.result->plan.pipeline->chunks, 2);
+  }
+}
+
 TEST(Pipeline, moreStagesThanLayers) {
   GptSizes sizes;
   sizes.layers = 3;
@@ -314,14 +335,6 @@ TEST(Pipeline, whatIsNotBuilt) {
   };
   refused("pipeline layer on pipe by cost with gpipe",
           "cuts `by cost` are not built yet");
-  refused("pipeline layer on pipe chunks 2 with gpipe",
-          "several chunks for each stage are not built yet");
-  refused("pipeline layer on pipe chunks 2 with dealt_out",
-          "`dealt` schedules are not built yet");
-  refused("pipeline layer on pipe with vee",
-          "`folded` schedules are not built yet");
-  refused("pipeline layer on pipe with twice",
-          "several chunks for each stage are not built yet");
   fails(piped("pipeline layer[3 ..] on pipe with gpipe"), Diag::LaterLayers,
         "a pipeline of some of `layer` is not built yet");
 }
@@ -331,7 +344,8 @@ TEST(Pipeline, contracts) {
         "`layers` speaks of stages, and the plan has no pipeline");
   fails(piped("pipeline layer on pipe with gpipe\n"
               "expect layers(data) == [6, 6]"),
-        Diag::BadContract, "`layers` is of the axis of the stages",
+        Diag::BadContract,
+        "`layers` is of the axis of the stages, or of each `chunk`",
         "write `layers(pipe)`");
   fails(piped("pipeline layer on pipe with gpipe\n"
               "expect layers(pipe) == [3, 3, 3, 4]"),

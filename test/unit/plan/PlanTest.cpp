@@ -710,7 +710,7 @@ TEST(Language, laterStatementsAlone) {
       {"p17_bloom.clv", "full", "bloom", {}},
       {"p01_maxtext.clv", "v5p_4096_1t", "llama", {}},
       {"rest.clv", "x1", "llama", {}},
-      {"rest.clv", "p16", "gpt3", {Diag::LaterPipeline, Diag::LaterTune}},
+      {"rest.clv", "p16", "gpt3", {Diag::LaterTune}},
       {"rest.clv", "x3", "gpt3", {Diag::LaterKeep, Diag::LaterTune}},
   };
   for (const Case &each : cases) {
