@@ -170,8 +170,10 @@ void StagePlacer::bring(Operation *op, Stages some) {
     if ((there & some) == some) {
       continue;
     }
+    // Those that have it and those that want it; the others stay out.
+    Stages meeting = normal(there | some);
     Value &all = shared[value];
-    if (!all) {
+    if (!all || (available.lookup(all) & meeting) != meeting) {
       OpBuilder builder(op);
       auto share = builder.create<pipe::ShareOp>(
           op->getLoc(), value.getType(), value,
@@ -182,8 +184,8 @@ void StagePlacer::bring(Operation *op, Stages some) {
         clv::setScope(share, scope);
       }
       all = share.getResult();
-      places[share] = allStages;
-      available[all] = allStages;
+      places[share] = meeting;
+      available[all] = meeting;
     }
     op->replaceUsesOfWith(value, all);
   }

@@ -258,10 +258,11 @@ static clv::ScopeAttr scopeOf(pipe::ShareOp share) {
 
 void TrafficRecorder::addShare(pipe::ShareOp share) {
   auto type = cast<RankedTensorType>(share.getSource().getType());
-  int64_t givers = 0, giver = -1;
+  auto only = share->getParentOfType<pipe::OnlyOp>();
+  int64_t takers = 0, giver = -1;
   for (int64_t stage = 0; stage < stages; ++stage) {
     bool gives = isWithin(share.getResidence(), stage);
-    givers += gives;
+    takers += !gives && (!only || isWithin(only.getResidence(), stage));
     giver = gives && giver < 0 ? stage : giver;
   }
   CollectiveRecord entry;
@@ -274,7 +275,6 @@ void TrafficRecorder::addShare(pipe::ShareOp share) {
     entry.value.path = scope.getPath().str();
   }
   // One giver serves all that have it not.
-  int64_t takers = stages - givers;
   layout::Layout layout = spmd::layoutOf(type);
   entry.bytesBusiest = entry.value.elementBytes * takers;
   entry.bytesTotal = entry.bytesBusiest * mesh.devices() / stages;
@@ -310,9 +310,7 @@ void TrafficRecorder::run() {
     return;
   }
   addSends(micro);
-  for (auto share : function.getOps<pipe::ShareOp>()) {
-    addShare(share);
-  }
+  function.walk([&](pipe::ShareOp share) { addShare(share); });
 }
 
 void cleave::recordTraffic(func::FuncOp function, const layout::Plan &plan,
