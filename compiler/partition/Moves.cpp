@@ -161,8 +161,10 @@ Value FunctionPartitioner::move(Value value, const Need &need) {
       cache.reshard(from, need.layout, subjectOf(value));
   if (!path.isPossible) {
     std::string time = mesh.atoms.back().name;
-    need.op->emitError("`" + need.operation + "` needs `" + need.info.path +
-                       "` of all microbatches at once, but `" + time +
+    std::string what =
+        need.info.path.empty() ? "a value" : "`" + need.info.path + "`";
+    need.op->emitError("`" + need.operation + "` needs " + what +
+                       " of all microbatches at once, but `" + time +
                        "` cuts it in time");
     hasFailed = true;
     return value;

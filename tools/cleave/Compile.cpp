@@ -13,6 +13,7 @@
 #include "compiler/emit/Emit.h"
 #include "compiler/exec/Exec.h"
 #include "compiler/partition/Partition.h"
+#include "compiler/partition/Record.h"
 #include "compiler/pipeline/Pipeline.h"
 #include "lang/plan/Elaborate.h"
 #include "lang/plan/Expect.h"
@@ -169,16 +170,27 @@ bool Compiler::makeEntries() {
   return true;
 }
 
+/// What the compiler says of a program, with the line of the model it says it
+/// of.
+static void addMessage(std::string &message, mlir::Diagnostic &diagnostic) {
+  llvm::raw_string_ostream out(message);
+  out << (message.empty() ? "" : "; ") << diagnostic;
+  layout::SourcePoint point = partitioning::pointOf(diagnostic.getLocation());
+  if (point.line > 0) {
+    out << " (" << point.where() << ")";
+  }
+}
+
 /// Partitions one entry's program; what is wrong is reported.
 bool Compiler::partitionEntry(ModuleOp module, const layout::Plan &plan,
                               PlanReport &report) {
   std::vector<layout::Resolved> errors;
   std::string message;
-  ScopedDiagnosticHandler handler(
-      &frontend.context, [&](mlir::Diagnostic &diagnostic) {
-        llvm::raw_string_ostream(message) << diagnostic << "\n";
-        return success();
-      });
+  ScopedDiagnosticHandler handler(&frontend.context,
+                                  [&](mlir::Diagnostic &diagnostic) {
+                                    addMessage(message, diagnostic);
+                                    return success();
+                                  });
   if (succeeded(partition(module, plan, &report.programs, &errors))) {
     return true;
   }
@@ -192,8 +204,8 @@ bool Compiler::partitionEntry(ModuleOp module, const layout::Plan &plan,
   }
   if (errors.empty()) {
     frontend.diags.error(Diag::CannotPartition, plan::rangeOf(plan.source),
-                         "plan `" + plan.name + "` cannot be partitioned: " +
-                             StringRef(message).rtrim().str());
+                         "plan `" + plan.name +
+                             "` cannot be partitioned: " + message);
   }
   return false;
 }
@@ -242,18 +254,18 @@ bool Compiler::outlineEntries(ModuleOp module, const Pipelined &pipelined) {
     return true;
   }
   std::string message;
-  ScopedDiagnosticHandler handler(
-      &frontend.context, [&](mlir::Diagnostic &diagnostic) {
-        llvm::raw_string_ostream(message) << diagnostic << "\n";
-        return success();
-      });
+  ScopedDiagnosticHandler handler(&frontend.context,
+                                  [&](mlir::Diagnostic &diagnostic) {
+                                    addMessage(message, diagnostic);
+                                    return success();
+                                  });
   if (failed(outlinePipeline(module, functions))) {
     const layout::Plan &plan = pipelined.train;
     frontend.diags.error(Diag::CannotPartition,
                          plan::rangeOf(plan.pipeline ? plan.pipeline->source
                                                      : plan.micro->source),
-                         "plan `" + plan.name + "` cannot be run so: " +
-                             StringRef(message).rtrim().str());
+                         "plan `" + plan.name +
+                             "` cannot be run so: " + message);
     return false;
   }
   if (failed(verify(module))) {
@@ -373,11 +385,11 @@ bool Compiler::passThroughExec() {
     return false;
   }
   std::string message;
-  ScopedDiagnosticHandler handler(
-      &frontend.context, [&](mlir::Diagnostic &diagnostic) {
-        llvm::raw_string_ostream(message) << diagnostic << "\n";
-        return success();
-      });
+  ScopedDiagnosticHandler handler(&frontend.context,
+                                  [&](mlir::Diagnostic &diagnostic) {
+                                    addMessage(message, diagnostic);
+                                    return success();
+                                  });
   if (failed(verify(**module))) {
     internal("the plan file would be wrong: " + message);
     return false;
