@@ -163,7 +163,9 @@ bool Devices::solveFree(std::vector<Item> &items,
                      " does not divide " + std::to_string(*devices) +
                      " devices, so `" + open->def->name.text + "` has no size")
           .help("choose sizes whose product divides " +
-                std::to_string(*devices));
+                std::to_string(*devices) +
+                "; an axis that is another cut of devices which others here "
+                "have goes into a `view`");
       return false;
     }
     open->size = *devices / product;

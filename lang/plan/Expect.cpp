@@ -19,48 +19,6 @@ static bool isRepeated(const layout::Plan &plan, const std::string &name) {
                      });
 }
 
-// The first device holds the largest piece of every dim under the split rule.
-static int64_t localBytes(const layout::Plan &plan, const ValueInfo &value) {
-  Resolved resolved = resolve(plan, value);
-  int64_t bytes = value.elementBytes;
-  for (size_t i = 0; i < value.dims.size(); ++i) {
-    bytes *= layout::largestPiece(value.dims[i].size, resolved.layout.dims[i],
-                                  plan.mesh);
-  }
-  return bytes;
-}
-
-// Calls `visit` with what is stored: each leaf as parameter, as gradient, and
-// once for each optimizer state it has.
-template <typename Visit>
-static void forEachStored(const ModelFacts &facts, Visit visit) {
-  for (const LeafFact &leaf : facts.leaves) {
-    ValueInfo value;
-    value.path = leaf.path;
-    value.dims = leaf.dims;
-    value.elementBytes = leaf.elementBytes;
-    value.role = layout::Role::Params;
-    visit(value, size_t(1));
-    value.role = layout::Role::Gradients;
-    value.phase = layout::Phase::Backward;
-    visit(value, size_t(1));
-    value.role = layout::Role::Optimizer;
-    value.phase = layout::Phase::Update;
-    visit(value, leaf.states.size());
-  }
-}
-
-int64_t storedBytes(const layout::Plan &plan, const ModelFacts &facts,
-                    const layout::Selection &selection) {
-  int64_t bytes = 0;
-  forEachStored(facts, [&](const ValueInfo &value, size_t copies) {
-    if (matches(selection, value)) {
-      bytes += static_cast<int64_t>(copies) * localBytes(plan, value);
-    }
-  });
-  return bytes;
-}
-
 std::vector<const CollectiveRecord *>
 matchingCollectives(const Comm &comm, const Expectation &expectation,
                     const layout::ProgramRecord &train) {
@@ -484,23 +442,11 @@ ContractChecker::call(const CallExpr &call, const Scope &scope, bool &handled) {
     }
   }
   if (name == "memory") {
-    return sema::Value::ofInteger(storedBytes(plan, *facts.model, *selection),
-                                  Quantity::Bytes);
+    return sema::Value::ofInteger(
+        storedBytes(plan, *facts.model, *selection, facts.train),
+        Quantity::Bytes);
   }
-  // The share of bytes in leaves that no axis cuts.
-  double whole = 0, all = 0;
-  forEachStored(*facts.model, [&](const ValueInfo &value, size_t copies) {
-    if (!matches(*selection, value)) {
-      return;
-    }
-    double bytes = static_cast<double>(copies) * value.elementBytes;
-    for (const NamedDim &dim : value.dims) {
-      bytes *= static_cast<double>(dim.size);
-    }
-    all += bytes;
-    whole += resolve(plan, value).layout.usedAtoms().empty() ? bytes : 0;
-  });
-  return sema::Value::ofReal(all > 0 ? whole / all : 0);
+  return sema::Value::ofReal(unshardedShare(plan, *facts.model, *selection));
 }
 
 sema::Environment

@@ -34,9 +34,16 @@ bool checkExpectations(const layout::Plan &plan,
                        const ExpectFacts &facts, DiagnosticEngine &diags);
 
 // Bytes that the busiest device stores of what `selection` holds: parameters,
-// gradients and optimizer leaves.
+// gradients and optimizer leaves. Stages keep their own layers, and what
+// `train` says is theirs of the rest; without it every stage is taken to have
+// all of that.
 int64_t storedBytes(const layout::Plan &plan, const ModelFacts &facts,
-                    const layout::Selection &selection);
+                    const layout::Selection &selection,
+                    const layout::ProgramRecord *train);
+
+// The share of those bytes that lies in leaves which no axis cuts.
+double unshardedShare(const layout::Plan &plan, const ModelFacts &facts,
+                      const layout::Selection &selection);
 
 // The collectives that a contract of form No, Count or Bytes speaks of.
 std::vector<const layout::CollectiveRecord *>

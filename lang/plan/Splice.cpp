@@ -113,6 +113,8 @@ void Splicer::findMesh(const Block &block, const std::shared_ptr<Scope> &scope,
       if (bind(plan->params, use->call->args, use->range, "", nullptr, *scope,
                *inner, scratch)) {
         findMesh(plan->body, inner, scratch, depth + 1);
+      } else {
+        unbound = {use, plan, scope};
       }
     }
   }
@@ -493,6 +495,12 @@ bool Splicer::run(const PlanDecl &plan, const CallExpr *call) {
   }
   // Errors in the arguments come before those of a mesh that needs them.
   std::shared_ptr<Scope> scope = newScope(false);
+  if (!mesh.first && unbound.plan &&
+      !bind(unbound.plan->params, unbound.use->call->args, unbound.use->range,
+            "`" + unbound.plan->name.text + "`", nullptr, *unbound.scope,
+            *newScope(true), diags)) {
+    return false;
+  }
   if (!mesh.first) {
     diags
         .error(Diag::NoMesh, plan.name.range,

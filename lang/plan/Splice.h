@@ -128,6 +128,12 @@ private:
   std::vector<OpenExpectation> expectations;
   // The mesh that stands and the views, with the scopes they are read in.
   std::pair<const ast::MeshStmt *, std::shared_ptr<Scope>> mesh;
+  // A plan that may have the mesh, used with arguments that do not fit.
+  struct {
+    const ast::UseStmt *use = nullptr;
+    const ast::PlanDecl *plan = nullptr;
+    std::shared_ptr<Scope> scope;
+  } unbound;
   std::vector<std::pair<const ast::ViewStmt *, std::shared_ptr<Scope>>> views;
   std::set<const ast::Stmt *> seenMeshes; // and views
   layout::SourcePoint source;
