@@ -1,5 +1,7 @@
 #include "lang/plan/Expect.h"
 
+#include "layout/Stored.h"
+
 #include <algorithm>
 #include <set>
 
@@ -17,17 +19,6 @@ static bool isRepeated(const layout::Plan &plan, const std::string &name) {
                      [&](const layout::DimInfo &dim) {
                        return dim.name == name && dim.repeated;
                      });
-}
-
-// The first device holds the largest piece of every dim under the split rule.
-static int64_t localBytes(const layout::Plan &plan, const ValueInfo &value) {
-  Resolved resolved = resolve(plan, value);
-  int64_t bytes = value.elementBytes;
-  for (size_t i = 0; i < value.dims.size(); ++i) {
-    bytes *= layout::largestPiece(value.dims[i].size, resolved.layout.dims[i],
-                                  plan.mesh);
-  }
-  return bytes;
 }
 
 // Calls `visit` with what is stored: each leaf as parameter, as gradient, and
@@ -50,15 +41,35 @@ static void forEachStored(const ModelFacts &facts, Visit visit) {
   }
 }
 
-int64_t storedBytes(const layout::Plan &plan, const ModelFacts &facts,
+// Where a leaf lives, which is known once the program is in stages.
+static std::vector<layout::Residence>
+residenceOf(const ValueInfo &value, const layout::ProgramRecord *train) {
+  if (train) {
+    for (const layout::LeafRecord &leaf : train->leaves) {
+      if (leaf.value.path == value.path && leaf.value.role == value.role) {
+        return leaf.layout.residence;
+      }
+    }
+  }
+  return {};
+}
+
+int64_t storedBytes(const layout::Plan &plan, const ExpectFacts &facts,
                     const layout::Selection &selection) {
-  int64_t bytes = 0;
-  forEachStored(facts, [&](const ValueInfo &value, size_t copies) {
-    if (matches(selection, value)) {
-      bytes += static_cast<int64_t>(copies) * localBytes(plan, value);
+  std::vector<layout::Part> stages = layout::stagesOf(plan);
+  std::vector<int64_t> bytes(stages.size());
+  forEachStored(*facts.model, [&](const ValueInfo &value, size_t copies) {
+    if (!matches(selection, value)) {
+      return;
+    }
+    layout::Layout layout = resolve(plan, value).layout;
+    layout.residence = residenceOf(value, facts.train);
+    for (size_t i = 0; i < stages.size(); ++i) {
+      bytes[i] += static_cast<int64_t>(copies) *
+                  layout::bytesOn(value, layout, stages[i], plan.mesh);
     }
   });
-  return bytes;
+  return *std::max_element(bytes.begin(), bytes.end());
 }
 
 std::vector<const CollectiveRecord *>
@@ -484,7 +495,7 @@ ContractChecker::call(const CallExpr &call, const Scope &scope, bool &handled) {
     }
   }
   if (name == "memory") {
-    return sema::Value::ofInteger(storedBytes(plan, *facts.model, *selection),
+    return sema::Value::ofInteger(storedBytes(plan, facts, *selection),
                                   Quantity::Bytes);
   }
   // The share of bytes in leaves that no axis cuts.

@@ -35,7 +35,7 @@ bool checkExpectations(const layout::Plan &plan,
 
 // Bytes that the busiest device stores of what `selection` holds: parameters,
 // gradients and optimizer leaves.
-int64_t storedBytes(const layout::Plan &plan, const ModelFacts &facts,
+int64_t storedBytes(const layout::Plan &plan, const ExpectFacts &facts,
                     const layout::Selection &selection);
 
 // The collectives that a contract of form No, Count or Bytes speaks of.
