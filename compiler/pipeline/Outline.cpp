@@ -179,16 +179,17 @@ void Outliner::splitTimeSums() {
 /// A sum inside a repeat, or one that timed work reads, would be needed before
 /// all microbatches are done.
 bool Outliner::checkTimeSums() {
-  auto refuse =
-      [&](Operation *sum) {
-        auto scope = clv::scopeOf(sum);
-        sum->emitError("`")
-            << (scope ? scope.getPath() : StringRef("a value"))
-            << "` needs a sum over the whole batch of what layers compute, and "
-               "microbatches are done one after the other; only sums of inputs "
-               "(a count of targets) are known before";
-        return false;
-      };
+  auto refuse = [&](Operation *sum) {
+    auto scope = clv::scopeOf(sum);
+    std::string what = scope && !scope.getPath().empty()
+                           ? "`" + scope.getPath().str() + "`"
+                           : "a value of the model";
+    sum->emitError(what)
+        << " needs a sum over the whole batch of what layers compute, and "
+           "microbatches are done one after the other; only sums of inputs (a "
+           "count of targets) are known before";
+    return false;
+  };
   llvm::DenseSet<Value> later;
   for (Operation &op : block) {
     bool isSum = classifier.isTimeSum(&op), isLater = isSum;

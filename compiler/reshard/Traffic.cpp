@@ -128,6 +128,22 @@ static int64_t overlap(const Piece &a, const Piece &b) {
                            std::min(a.end, b.end) - std::max(a.begin, b.begin));
 }
 
+/// Elements that a device has before and after, of several pieces too.
+static int64_t keptOf(int64_t size, const Split &from, const Split &to,
+                      const Mesh &mesh, int64_t device) {
+  if (isContiguous(from) && isContiguous(to)) {
+    return overlap(pieceOf(size, from, mesh, device),
+                   pieceOf(size, to, mesh, device));
+  }
+  int64_t kept = 0;
+  for (const Piece &a : piecesOf(size, from, mesh, device)) {
+    for (const Piece &b : piecesOf(size, to, mesh, device)) {
+      kept += overlap(a, b);
+    }
+  }
+  return kept;
+}
+
 /// Whether a dim changes by whole atoms at its minor end alone, evenly: then
 /// what a device keeps of it has one size, that of the finer piece.
 static bool keepsAlike(int64_t size, const Split &from, const Split &to,
@@ -176,10 +192,8 @@ static Traffic allToAll(const Layout &from, const Layout &to,
       if (from.dims[d] == to.dims[d]) {
         continue;
       }
-      Piece a = pieceOf(subject.sizes[d], from.dims[d], mesh, device);
-      Piece b = pieceOf(subject.sizes[d], to.dims[d], mesh, device);
-      before *= a.size();
-      kept *= overlap(a, b);
+      before *= heldBy(subject.sizes[d], from.dims[d], mesh, device);
+      kept *= keptOf(subject.sizes[d], from.dims[d], to.dims[d], mesh, device);
     }
     most = std::max(most, before - kept);
     sum += before - kept;

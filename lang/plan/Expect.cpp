@@ -1,5 +1,7 @@
 #include "lang/plan/Expect.h"
 
+#include "layout/Stored.h"
+
 #include <algorithm>
 #include <set>
 

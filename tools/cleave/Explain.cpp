@@ -210,35 +210,52 @@ static void printCollectives(const ProgramRecord &program, const Mesh &mesh,
   printAll(true, "with recomputed");
 }
 
-/// A row for each stage, where there are several.
+/// `3 microbatches, each at most 2 of batch on a device`.
+static std::string microbatches(const PlanReport &report) {
+  const Plan &plan = report.plan;
+  int64_t count = plan.micros();
+  std::string text =
+      std::to_string(count) + (count == 1 ? " microbatch" : " microbatches");
+  for (const DimInfo &dim : plan.dims) {
+    if (plan.micro && dim.name == plan.micro->dim) {
+      ValueInfo value;
+      value.role = Role::Inputs;
+      value.dims = {{dim.name, dim.size}};
+      Split split = resolve(plan, value).layout.dims.front();
+      text += std::string(", ") + (count == 1 ? "" : "each ") + "at most " +
+              std::to_string(largestPiece(dim.size, split, plan.mesh)) +
+              " of " + dim.name + " on a device";
+    }
+  }
+  return text;
+}
+
+/// A row for each stage.
 static void printStages(const PlanReport &report, std::ostream &out) {
   const PipelineReport &pipeline = *report.pipeline;
+  out << "\n  " << pipeline.schedule.name << " of " << pipeline.schedule.stages
+      << " stages, ";
+  if (pipeline.schedule.chunks > 1) {
+    out << pipeline.schedule.chunks << " chunks a stage, ";
+  }
+  out << microbatches(report) << "\n";
+  const char *format = "    %5s %6s %11s %11s %11s %11s %11s %11s  ";
   char row[256];
-  std::snprintf(row, sizeof row, "\n  %s of %d stages, %d microbatches%s\n",
-                pipeline.schedule.name.c_str(), pipeline.schedule.stages,
-                pipeline.schedule.micros,
-                pipeline.schedule.chunks == 1
-                    ? ""
-                    : (", " + std::to_string(pipeline.schedule.chunks) +
-                       " chunks a stage")
-                          .c_str());
-  out << row;
-  std::snprintf(row, sizeof row,
-                "    %5s %-20s %6s %11s %11s %11s %11s %11s %11s\n", "stage",
-                pipeline.work.dim.c_str(), "held", "params", "gradients",
+  std::snprintf(row, sizeof row, format, "stage", "held", "params", "gradients",
                 "optimizer", "arena", "slots", "peak");
-  out << row;
+  out << row << pipeline.work.dim << "\n";
   for (int32_t stage = 0; stage < pipeline.schedule.stages; ++stage) {
     const StageMemory &memory = report.memory[stage];
     auto bytes = [](int64_t count) { return formatBytes(count); };
-    std::snprintf(
-        row, sizeof row, "    %5d %-20s %6.4g %11s %11s %11s %11s %11s %11s\n",
-        stage, layersOf(pipeline, stage).c_str(),
-        static_cast<double>(pipeline.held[stage]) / pipeline.schedule.chunks,
-        bytes(memory.params).c_str(), bytes(memory.gradients).c_str(),
-        bytes(memory.optimizer).c_str(), bytes(memory.arena).c_str(),
-        bytes(memory.slots).c_str(), bytes(memory.peak()).c_str());
-    out << row;
+    char held[32];
+    std::snprintf(held, sizeof held, "%.4g",
+                  static_cast<double>(pipeline.held[stage]) /
+                      pipeline.schedule.chunks);
+    std::snprintf(row, sizeof row, format, std::to_string(stage).c_str(), held,
+                  bytes(memory.params).c_str(), bytes(memory.gradients).c_str(),
+                  bytes(memory.optimizer).c_str(), bytes(memory.arena).c_str(),
+                  bytes(memory.slots).c_str(), bytes(memory.peak()).c_str());
+    out << row << layersOf(pipeline, stage) << "\n";
   }
   out << "    held: microbatches whose activations a stage has at most\n";
 }
@@ -342,6 +359,8 @@ void explainText(const PlanReport &report, std::ostream &out) {
     printStages(report, out);
     printCrossings(*report.pipeline, out);
     printTimeline(*report.pipeline, out);
+  } else if (report.plan.micros() > 1) {
+    out << "\n  " << microbatches(report) << "\n";
   }
   printMemory(report, out);
   printLeaves(*program, mesh, out);

@@ -89,11 +89,13 @@ std::string layersOf(const PipelineReport &report, int32_t stage) {
   for (int32_t chunk = 0; chunk < report.schedule.chunks; ++chunk) {
     int32_t position = report.schedule.position(stage, chunk);
     const layout::Piece &piece = report.work.positions[position].layers;
-    count += piece.size();
-    pieces += (pieces.empty() ? "" : ", ") + std::to_string(piece.begin) +
-              " .. " + std::to_string(piece.end);
+    if (piece.size() > 0) {
+      count += piece.size();
+      pieces += (pieces.empty() ? "" : ", ") + std::to_string(piece.begin) +
+                " .. " + std::to_string(piece.end);
+    }
   }
-  return std::to_string(count) + " (" + pieces + ")";
+  return std::to_string(count) + (count ? " (" + pieces + ")" : "");
 }
 
 void printCrossings(const PipelineReport &report, std::ostream &out) {
@@ -116,7 +118,34 @@ void printCrossings(const PipelineReport &report, std::ostream &out) {
 
 /// What a picture stays readable with.
 static constexpr int32_t mostPicturedStages = 16;
-static constexpr int64_t pictureColumns = 110;
+static constexpr size_t mostColumns = 120;
+
+static size_t widthOf(const std::string &text) {
+  size_t width = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = text.find('\n', begin);
+    width = std::max(width, end - begin);
+    begin = end + 1;
+  }
+  return width;
+}
+
+/// To scale, where that is not too wide; else the order of work.
+static void printPicture(const PipelineReport &report, std::ostream &out) {
+  const schedule::Schedule &schedule = report.schedule;
+  std::string picture = schedule::picture(schedule, report.timeline);
+  if (widthOf(picture) > mostColumns) {
+    schedule::Timeline units =
+        simulate(schedule, schedule::equalTimes(schedule, 1, 1, 1, 0));
+    picture = schedule::picture(schedule, units, mostColumns);
+    out << "    not to scale: a forward takes 1, a backward 2\n";
+  }
+  for (size_t begin = 0; begin < picture.size();) {
+    size_t end = picture.find('\n', begin);
+    out << "    " << picture.substr(begin, end - begin) << "\n";
+    begin = end + 1;
+  }
+}
 
 static int32_t longestStage(const schedule::Timeline &timeline) {
   int32_t longest = 0;
@@ -145,15 +174,8 @@ void printTimeline(const PipelineReport &report, std::ostream &out) {
                 formatSeconds(report.rates.linkDelay).c_str(),
                 report.rates.linkBytes / 1e9);
   out << text;
-  if (report.schedule.stages > mostPicturedStages) {
-    return;
-  }
-  std::string picture =
-      schedule::picture(report.schedule, timeline, pictureColumns);
-  for (size_t begin = 0; begin < picture.size();) {
-    size_t end = picture.find('\n', begin);
-    out << "    " << picture.substr(begin, end - begin) << "\n";
-    begin = end + 1;
+  if (report.schedule.stages <= mostPicturedStages) {
+    printPicture(report, out);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "tools/cleave/PrintPlan.h"
 
 #include "runtime/format/Convert.h"
+#include "runtime/format/Pipeline.h"
 #include "tools/cleave/Explain.h"
 
 #include <ostream>
@@ -47,8 +48,8 @@ void printSet(const PlanSetT &set, std::ostream &out) {
     layout::Mesh mesh = toLayout(*plan.mesh);
     out << "\nplan " << plan.name << (i == set.start ? " (start)" : "") << ": "
         << mesh.devices() << " devices";
-    for (const layout::Atom &atom : mesh.atoms) {
-      out << " " << atom.name << "=" << atom.size;
+    for (size_t at = 0; at + mesh.times < mesh.atoms.size(); ++at) {
+      out << " " << mesh.atoms[at].name << "=" << mesh.atoms[at].size;
     }
     out << "\n";
     for (const auto &program : plan.programs) {
@@ -57,6 +58,11 @@ void printSet(const PlanSetT &set, std::ostream &out) {
           << " values, arena "
           << formatBytes(static_cast<int64_t>(program->arena_bytes))
           << " a device\n";
+      if (const PipelineT *pipeline = pipelineOf(*program)) {
+        PipelineShape shape(*pipeline, mesh);
+        out << "    in stages: " << shape.stages << ", chunks of each "
+            << shape.chunks << ", microbatches " << shape.micros << "\n";
+      }
     }
   }
 }

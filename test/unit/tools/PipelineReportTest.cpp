@@ -109,7 +109,9 @@ TEST(PipelineReport, layersOfChunks) {
                                               cuts[position + 1]};
   }
   EXPECT_EQ(layersOf(report, 0), "6 (0 .. 2, 3 .. 7)");
-  EXPECT_EQ(layersOf(report, 1), "1 (2 .. 3, 3 .. 3)");
+  EXPECT_EQ(layersOf(report, 1), "1 (2 .. 3)");
+  report.work.positions[1].layers = {2, 2};
+  EXPECT_EQ(layersOf(report, 1), "0");
 }
 
 TEST(PipelineReport, secondsHaveUnits) {
