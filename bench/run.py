@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Cleave beside JAX on this machine's CPU, as ratios within one run.
 
-usage: bench/run.py --cleave BIN --work FOLDER --text FILE [--only step|where|build]
-                    [--rounds N] [--write docs/performance.md]
+usage: bench/run.py --cleave BIN --work FOLDER --text FILE [--rounds N]
+                    [--only step|pipeline|where|build] [--write docs/performance.md]
 
 Rounds alternate between the two, so that a change of the machine's speed falls
 on both; a ratio is taken within each round. Tables give the median and, in
@@ -34,7 +34,7 @@ DEEP = dict(layers=32, width=512, heads=8, length=256, tokens=256, sequences=64)
 
 # The benchmark's own plans, of the example's model.
 SOURCE = '''
-use std.optim, "{example}"
+use std.optim, std.schedules, "{example}"
 
 plan bench(replicas: int = 1, parts: int = 1) of gpt {{
   mesh [data: replicas, tensor: parts]
@@ -42,8 +42,14 @@ plan bench(replicas: int = 1, parts: int = 1) of gpt {{
   shard head, ff, vocab on tensor
 }}
 
+plan piped(stages: int, micros: int) of gpt {{
+  mesh [pipe: stages]
+  micro batch into micros
+  pipeline layer on pipe counting output with one_f_one_b
+}}
+
 run bench of gpt with adamw(rate: warmup(2e-3, 50), decay: 0.1), clip(1.0) {{
-  plans p = bench({data}, {tensor})
+  plans p = {plan}
   start p
 }}
 '''
@@ -76,22 +82,18 @@ class Bench:
             [self.python, HERE / "jax_step.py", what, *words(sizes), *words(more)],
             cores=cores).splitlines()[-1])
 
-    def source(self, data, tensor):
-        file = self.work / f"bench_{data}x{tensor}.clv"
-        file.write_text(SOURCE.format(
-            example=ROOT / "examples/gpt/gpt.clv", data=data, tensor=tensor))
-        return file
-
-    def build(self, sizes, data, tensor):
+    def build(self, sizes, plan):
         """Builds; gives the plan file and the seconds of the whole process."""
-        source = self.source(data, tensor)
-        plan = source.with_suffix(".plan")
+        source = self.work / ("_".join(re.findall(r"\w+", plan)) + ".clv")
+        source.write_text(SOURCE.format(
+            example=ROOT / "examples/gpt/gpt.clv", plan=plan))
+        target = source.with_suffix(".plan")
         defines = [word for name, value in sizes.items()
                    for word in ("-D", f"{name}={value}")]
         start = time.perf_counter()
-        capture([self.options.cleave, "build", source, "--run", "bench", "-o", plan,
+        capture([self.options.cleave, "build", source, "--run", "bench", "-o", target,
                  *defines])
-        return plan, time.perf_counter() - start
+        return target, time.perf_counter() - start
 
     def cleave_steps(self, plan, steps, cores):
         metrics = plan.with_suffix(".metrics")
@@ -137,7 +139,7 @@ def bench_step(bench):
     for name, data, tensor in cases:
         if data * tensor > cores:
             continue
-        plan, _ = bench.build(STEP, data, tensor)
+        plan, _ = bench.build(STEP, f"bench({data}, {tensor})")
         ours, theirs = [], []
         for _ in range(bench.options.rounds):
             ours.append(steady(bench.cleave_steps(plan, 12, data * tensor)))
@@ -151,9 +153,34 @@ def bench_step(bench):
     return out
 
 
+def bench_pipeline(bench):
+    """The same model in two stages and without, on the same cores."""
+    out = ["### A step in a pipeline", "",
+           "The step above on two devices, in two stages with 1F1B, beside the same "
+           "without stages; milliseconds.", "",
+           row("plan", "step", "beside one device", "beside data 2"),
+           row("---", "---", "---", "---")]
+    cases = [("one device", "bench(1, 1)", 1), ("data 2", "bench(2, 1)", 2),
+             ("pipe 2, 2 microbatches", "piped(2, 2)", 2),
+             ("pipe 2, 4 microbatches", "piped(2, 4)", 2)]
+    if os.cpu_count() < 2:
+        return out + ["This machine has one core."]
+    plans = [bench.build(STEP, plan)[0] for _, plan, _ in cases]
+    times = [[] for _ in cases]
+    for _ in range(bench.options.rounds):
+        for (name, _, cores), plan, ours in zip(cases, plans, times):
+            ours.append(steady(bench.cleave_steps(plan, 12, cores)))
+            print(f"{name}: {ours[-1] * 1e3:.0f} ms", flush=True)
+    for (name, _, _), ours in zip(cases, times):
+        beside = [spread([a / b for a, b in zip(ours, base)], digits=2)
+                  for base in times[:2]]
+        out.append(row(name, spread(ours, 1e3), *beside))
+    return out
+
+
 def bench_where(bench):
     """Shares of a step's time, from a trace: kernels by the region they work in."""
-    plan, _ = bench.build(STEP, 1, 1)
+    plan, _ = bench.build(STEP, "bench(1, 1)")
     trace = plan.with_suffix(".trace")
     capture([bench.options.cleave, "run", plan, "--data", bench.options.text,
              "--steps", 6, "--quiet", "--trace", trace], cores=1)
@@ -202,7 +229,7 @@ def bench_build(bench):
     results = {count: ([], [], 0) for count in (8, 64, 512)}
     for _ in range(bench.options.rounds):
         for count, (ours, theirs, _) in results.items():
-            plan, seconds = bench.build(DEEP, count // 8, 8)
+            plan, seconds = bench.build(DEEP, f"bench({count // 8}, 8)")
             ours.append(seconds)
             theirs.append(bench.jax("build", DEEP, None, data=count // 8,
                                     tensor=8)["seconds"])
@@ -243,13 +270,13 @@ def main():
     parser.add_argument("--cleave", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--text", type=pathlib.Path, required=True)
-    parser.add_argument("--only", choices=["step", "where", "build"])
+    parser.add_argument("--only", choices=["step", "pipeline", "where", "build"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()
     bench = Bench(options, environment.ensure(options.work.parent / "peers"))
-    for part, function in (("step", bench_step), ("where", bench_where),
-                           ("build", bench_build)):
+    for part, function in (("step", bench_step), ("pipeline", bench_pipeline),
+                           ("where", bench_where), ("build", bench_build)):
         if options.only in (None, part):
             lines = function(bench) + ["", machine(bench)]
             print("\n" + "\n".join(lines) + "\n")
