@@ -62,6 +62,7 @@ private:
   /// What starts a repeat where it is no section's value: made in one.
   SmallVector<std::pair<OpOperand *, int>> starts;
 
+  bool isBuilt();
   void sumInputsAtRest();
   Value copyAtRest(Value value, llvm::DenseMap<Value, Value> &copied);
   void splitTimeSums();
@@ -640,7 +641,29 @@ bool Outliner::splitsWeights() const {
   return false;
 }
 
+/// What is refused before anything is changed.
+bool Outliner::isBuilt() {
+  // Where leaves live is said of one atom.
+  if (given.plan->pipeline && given.plan->pipeline->atoms.size() > 1) {
+    function.emitError("stages on an axis of several parts, `")
+        << mesh.describe(given.plan->pipeline->atoms)
+        << "`, are not built yet; give them an axis without parts";
+    return false;
+  }
+  // Of several microbatches only the last would be left.
+  for (Value value : block.getTerminator()->getOperands()) {
+    if (classifier.isTimed(value.getType()) && given.plan->micros() > 1) {
+      function.emitError("an output of several microbatches is not built yet");
+      return false;
+    }
+  }
+  return true;
+}
+
 pipe::MicroOp Outliner::run() {
+  if (!isBuilt()) {
+    return {};
+  }
   sumInputsAtRest();
   splitTimeSums();
   if (!checkTimeSums()) {
