@@ -8,6 +8,7 @@
 #include "compiler/pipeline/Classify.h"
 
 #include "compiler/codegen/Group.h"
+#include "compiler/partition/Function.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -97,17 +98,9 @@ Type Classifier::atRest(Type type) const {
 
 bool pipelining::isSumOverLayers(clv::RepeatOp repeat, unsigned carried,
                                  const Classifier &classifier) {
-  auto isZero = [](Value value) {
-    while (auto broadcast = value.getDefiningOp<clv::BroadcastOp>()) {
-      value = broadcast.getX();
-    }
-    auto constant = value.getDefiningOp<clv::ConstantOp>();
-    auto number =
-        constant ? dyn_cast<FloatAttr>(constant.getValue()) : FloatAttr();
-    return number && number.getValue().isZero();
-  };
   BlockArgument argument = repeat.getCarriedArguments()[carried];
-  if (!argument.hasOneUse() || !isZero(repeat.getCarried()[carried])) {
+  if (!argument.hasOneUse() ||
+      !partitioning::isZero(repeat.getCarried()[carried])) {
     return false;
   }
   auto sum = dyn_cast<clv::AddOp>(*argument.getUsers().begin());

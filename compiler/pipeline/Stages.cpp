@@ -8,6 +8,7 @@
 #include "compiler/pipeline/Stages.h"
 
 #include "compiler/codegen/Group.h"
+#include "compiler/pipeline/Streams.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -50,15 +51,11 @@ SmallVector<int64_t> StagePlacer::residenceOf(Stages some) const {
 }
 
 Stages StagePlacer::stagesOf(pipe::SectionOp section) const {
-  const layout::PipelineStatement &pipeline = *classifier.plan.pipeline;
-  int64_t begin = section.getBegin(), end = section.getEnd();
-  if (end - begin > 1) {
+  if (section.getEnd() - section.getBegin() > 1) {
     return allStages;
   }
-  int64_t round = begin / stages, stage = begin % stages;
-  if (pipeline.folded && round % 2 == 1) {
-    stage = stages - 1 - stage;
-  }
+  int64_t stage = lineOf(micro, classifier.mesh)
+                      .owner(static_cast<int32_t>(section.getBegin()));
   return normal(stage == 0            ? firstStage
                 : stage == stages - 1 ? lastStage
                                       : innerStages);

@@ -7,6 +7,7 @@
 
 #include "compiler/pipeline/Streams.h"
 
+#include "dialects/pipe/Pipe.h"
 #include "runtime/format/Plan_generated.h"
 
 namespace cleave {
@@ -14,25 +15,19 @@ namespace cleave {
 using format::StepKind;
 using schedule::Operation;
 
-static StepKind kindOf(schedule::Kind kind) {
-  switch (kind) {
-  case schedule::Kind::Forward:
-    return StepKind::Forward;
-  case schedule::Kind::Backward:
-    return StepKind::Backward;
-  case schedule::Kind::InputGradient:
-    return StepKind::InputGradient;
-  case schedule::Kind::WeightGradient:
-    return StepKind::WeightGradient;
-  }
-  return StepKind::Forward;
-}
+// An action's step has its number.
+static_assert(int(StepKind::Forward) == int(schedule::Kind::Forward) &&
+              int(StepKind::Backward) == int(schedule::Kind::Backward) &&
+              int(StepKind::InputGradient) ==
+                  int(schedule::Kind::InputGradient) &&
+              int(StepKind::WeightGradient) ==
+                  int(schedule::Kind::WeightGradient));
 
 static StepKind kindOf(const Operation &operation,
                        const std::vector<schedule::Action> &actions) {
   switch (operation.kind) {
   case Operation::Kind::Compute:
-    return kindOf(actions[operation.action].kind);
+    return static_cast<StepKind>(actions[operation.action].kind);
   case Operation::Kind::SendActivation:
     return StepKind::SendActivation;
   case Operation::Kind::ReceiveActivation:
@@ -89,6 +84,19 @@ StageStreams sequentialStreams(int32_t micros) {
     add(result.front(), StepKind::Forward, 0, micro);
   }
   return result;
+}
+
+std::vector<layout::AtomId> atomsOf(llvm::ArrayRef<int64_t> atoms) {
+  return {atoms.begin(), atoms.end()};
+}
+
+schedule::Schedule lineOf(pipe::MicroOp micro, const layout::Mesh &mesh) {
+  schedule::Schedule line;
+  line.stages = static_cast<int32_t>(mesh.sizeOf(atomsOf(micro.getPipe())));
+  line.micros = static_cast<int32_t>(mesh.sizeOf(atomsOf(micro.getMicro())));
+  line.chunks = static_cast<int32_t>(mesh.sizeOf(atomsOf(micro.getChunk())));
+  line.placement = static_cast<schedule::Placement>(micro.getPlacement());
+  return line;
 }
 
 layout::Plan withOneMicrobatch(layout::Plan plan, const std::string &dim) {

@@ -11,6 +11,10 @@
 #include "compiler/pipeline/Pipeline.h"
 #include "schedule/Streams.h"
 
+namespace cleave::pipe {
+class MicroOp;
+} // namespace cleave::pipe
+
 namespace cleave {
 
 /// Of a schedule that was proven, with its messages.
@@ -23,6 +27,13 @@ StageStreams forwardStreams(int32_t stages, int32_t chunks,
 
 /// Microbatches one after the other on one stage.
 StageStreams sequentialStreams(int32_t micros);
+
+/// Which stage and chunk each position of `micro` is: its sizes and placement,
+/// without actions.
+schedule::Schedule lineOf(pipe::MicroOp micro, const layout::Mesh &mesh);
+
+/// Atoms as layouts number them.
+std::vector<layout::AtomId> atomsOf(llvm::ArrayRef<int64_t> atoms);
 
 /// The plan for entries that take the batch whole, as one microbatch of a time
 /// of size 1 that follows the mesh's others; `dim` is that of samples.

@@ -7,7 +7,8 @@
 
 #include "compiler/pipeline/Traffic.h"
 
-#include "compiler/partition/Partition.h"
+#include "compiler/partition/Declare.h"
+#include "compiler/pipeline/Streams.h"
 #include "compiler/reshard/Reshard.h"
 #include "dialects/pipe/Pipe.h"
 #include "dialects/spmd/Spmd.h"
@@ -19,15 +20,7 @@
 using namespace mlir;
 using namespace cleave;
 using layout::CollectiveRecord;
-
-static int64_t elementBytes(Type type) {
-  Type element = cast<RankedTensorType>(type).getElementType();
-  return std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
-}
-
-static std::vector<layout::AtomId> atomsOf(ArrayRef<int64_t> atoms) {
-  return {atoms.begin(), atoms.end()};
-}
+using partitioning::elementBytes;
 
 Sent cleave::sentBy(Operation *op, const layout::Mesh &mesh) {
   using reshard::Kind;
@@ -301,10 +294,8 @@ void TrafficRecorder::run() {
     return;
   }
   micro = *micros.begin();
-  this->micros = mesh.sizeOf(atomsOf(micro.getMicro()));
-  line.stages = static_cast<int32_t>(stages);
-  line.chunks = static_cast<int32_t>(mesh.sizeOf(atomsOf(micro.getChunk())));
-  line.placement = static_cast<schedule::Placement>(micro.getPlacement());
+  line = lineOf(micro, mesh);
+  this->micros = line.micros;
   correct();
   if (!plan.pipeline) {
     return;

@@ -8,6 +8,8 @@
 #include "compiler/pipeline/Work.h"
 
 #include "compiler/codegen/Group.h"
+#include "compiler/partition/Declare.h"
+#include "compiler/pipeline/Streams.h"
 #include "compiler/pipeline/Traffic.h"
 #include "dialects/pipe/Pipe.h"
 #include "dialects/spmd/Spmd.h"
@@ -15,17 +17,13 @@
 
 using namespace mlir;
 using namespace cleave;
+using partitioning::elementBytes;
 
 Work &Work::operator+=(const Work &other) {
   flops += other.flops;
   bytes += other.bytes;
   sent += other.sent;
   return *this;
-}
-
-static int64_t elementBytes(Type type) {
-  Type element = cast<RankedTensorType>(type).getElementType();
-  return std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
 }
 
 static double bytesOf(Value value) {
@@ -42,17 +40,12 @@ public:
         mesh(spmd::fromAttr(
             micro->getParentOfType<ModuleOp>()->getAttrOfType<spmd::MeshAttr>(
                 spmd::SpmdDialect::kMesh))) {
-    line.stages = static_cast<int32_t>(mesh.sizeOf(atomsOf(micro.getPipe())));
-    line.chunks = static_cast<int32_t>(mesh.sizeOf(atomsOf(micro.getChunk())));
-    line.placement = static_cast<schedule::Placement>(micro.getPlacement());
+    line = lineOf(micro, mesh);
   }
 
   PipelineWork run();
 
 private:
-  static std::vector<layout::AtomId> atomsOf(ArrayRef<int64_t> atoms) {
-    return {atoms.begin(), atoms.end()};
-  }
   int64_t pointOf(int32_t position);
   void addSection(pipe::SectionOp section);
   void addMessage(pipe::MessageOp message);

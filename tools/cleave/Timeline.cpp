@@ -20,33 +20,6 @@ using executor::EventKind;
 using executor::EventList;
 using format::StepKind;
 
-static schedule::Kind kindOf(StepKind kind) {
-  switch (kind) {
-  case StepKind::Backward:
-    return schedule::Kind::Backward;
-  case StepKind::InputGradient:
-    return schedule::Kind::InputGradient;
-  case StepKind::WeightGradient:
-    return schedule::Kind::WeightGradient;
-  default:
-    return schedule::Kind::Forward;
-  }
-}
-
-static StepKind kindOf(schedule::Kind kind) {
-  switch (kind) {
-  case schedule::Kind::Forward:
-    return StepKind::Forward;
-  case schedule::Kind::Backward:
-    return StepKind::Backward;
-  case schedule::Kind::InputGradient:
-    return StepKind::InputGradient;
-  case schedule::Kind::WeightGradient:
-    return StepKind::WeightGradient;
-  }
-  return StepKind::Forward;
-}
-
 schedule::Schedule scheduleOf(const format::PipelineT &pipeline,
                               const layout::Mesh &mesh) {
   format::PipelineShape shape(pipeline, mesh);
@@ -62,7 +35,7 @@ schedule::Schedule scheduleOf(const format::PipelineT &pipeline,
         schedule::Action action;
         action.micro = static_cast<int32_t>(step.micro());
         action.chunk = step.chunk();
-        action.kind = kindOf(step.kind());
+        action.kind = static_cast<schedule::Kind>(step.kind());
         actions.push_back(action);
       }
     }
@@ -240,7 +213,7 @@ executor::TraceGroup simulatedRows(const format::PlanT &plan,
       const auto &intervals = prediction.timeline.actions[stage];
       for (size_t i = 0; i < intervals.size(); ++i) {
         const schedule::Action &action = schedule.actions[stage][i];
-        format::Step step(kindOf(action.kind), action.chunk,
+        format::Step step(static_cast<StepKind>(action.kind), action.chunk,
                           static_cast<uint32_t>(action.micro));
         auto at = [&](double seconds) {
           return begin + static_cast<uint64_t>(seconds * 1e9);
