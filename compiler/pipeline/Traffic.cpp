@@ -30,6 +30,7 @@ Sent cleave::sentBy(Operation *op, const layout::Mesh &mesh) {
           .Case([](spmd::ReduceScatterOp) { return Kind::ReduceScatter; })
           .Case([](spmd::AllGatherOp) { return Kind::AllGather; })
           .Case([](spmd::AllToAllOp) { return Kind::AllToAll; })
+          .Case([](spmd::ShiftOp) { return Kind::Shift; })
           .Default([](Operation *) { return std::nullopt; });
   if (!kind) {
     return {};
@@ -44,6 +45,12 @@ Sent cleave::sentBy(Operation *op, const layout::Mesh &mesh) {
   std::vector<layout::AtomId> group =
       atomsOf(cast<spmd::CollectiveInterface>(op).getGroup());
   layout::Layout before = spmd::layoutOf(from), after = spmd::layoutOf(to);
+  if (auto shift = dyn_cast<spmd::ShiftOp>(op); shift && shift.getDim()) {
+    size_t dim = clv::findDim(from, *shift.getDim());
+    reshard::Traffic roll = reshard::rollTraffic(
+        before, after, dim, static_cast<int64_t>(shift.getBy()), subject);
+    return {roll.busiest, roll.total * mesh.instants()};
+  }
   return {reshard::trafficOf(*kind, group, before, after, subject).busiest,
           reshard::totalOf(*kind, group, before, after, subject)};
 }

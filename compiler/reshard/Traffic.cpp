@@ -224,8 +224,9 @@ Traffic rollTraffic(const Layout &from, const Layout &to, size_t dim,
   int64_t rows = localElements(rest, subject) / size;
   int64_t allRows =
       allElements(rest, subject) / size / mesh.sizeOf(before.atoms);
+  // Once, hence at one instant of all.
   return {most * rows * subject.elementBytes,
-          sum * allRows * subject.elementBytes};
+          sum * allRows * subject.elementBytes / mesh.instants()};
 }
 
 static bool isInTime(const std::vector<AtomId> &atoms, const Mesh &mesh) {
