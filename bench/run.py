@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Cleave beside JAX on this machine's CPU, as ratios within one run.
+"""Cleave beside PyTorch and JAX on this machine's CPU, as ratios within one run.
 
 usage: bench/run.py --cleave BIN --work FOLDER --text FILE [--rounds N]
                     [--only step|pipeline|where|build] [--write docs/performance.md]
 
-Rounds alternate between the two, so that a change of the machine's speed falls
-on both; a ratio is taken within each round. Tables give the median and, in
+Rounds alternate between them, so that a change of the machine's speed falls on
+all; a ratio is taken within each round. Tables give the median and, in
 brackets, the smallest and largest of the rounds. Started by scripts/bench.
 
 Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
@@ -28,8 +28,15 @@ ROOT = HERE.parent
 sys.path.insert(0, str(ROOT / "test" / "peers"))
 import environment  # noqa: E402
 
-# 6 layers of 384: 10.8 million parameters.
-STEP = dict(layers=6, width=384, heads=6, length=256, tokens=256, sequences=4)
+# The sizes of steps: two are in no other table of the field, so that nothing is tuned
+# to those that are.
+SIZES = {
+    "small": dict(layers=4, width=128, heads=4, length=128, tokens=256, sequences=8),
+    "medium": dict(layers=6, width=384, heads=6, length=256, tokens=256, sequences=4),
+    "large": dict(layers=12, width=576, heads=9, length=256, tokens=4096, sequences=2),
+    "long": dict(layers=3, width=320, heads=5, length=1024, tokens=500, sequences=1),
+    "wide": dict(layers=2, width=1000, heads=10, length=120, tokens=1000, sequences=3)}
+STEP = SIZES["medium"]  # 10.8 million parameters
 DEEP = dict(layers=32, width=512, heads=8, length=256, tokens=256, sequences=64)
 
 # The benchmark's own plans, of the example's model.
@@ -74,6 +81,7 @@ class Bench:
     def __init__(self, options, python):
         self.options = options
         self.python = python
+        self.torch_python = None  # made when it is first asked for: it is large
         self.work = options.work
         self.work.mkdir(parents=True, exist_ok=True)
 
@@ -81,6 +89,13 @@ class Bench:
         return json.loads(capture(
             [self.python, HERE / "jax_step.py", what, *words(sizes), *words(more)],
             cores=cores).splitlines()[-1])
+
+    def torch(self, sizes, cores, *more):
+        if self.torch_python is None:
+            self.torch_python = environment.ensure(self.work.parent / "peers", "torch")
+        return json.loads(capture(
+            [self.torch_python, HERE / "torch_step.py", *words(sizes), "--threads",
+             cores, "--steps", 10, *more], cores=cores).splitlines()[-1])
 
     def build(self, sizes, plan):
         """Builds; gives the plan file and the seconds of the whole process."""
@@ -126,31 +141,53 @@ def row(*cells):
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
+# The devices of a step beside the threads of a peer: data and tensor.
+MESHES = [("one device", 1, 1), ("data 2", 2, 1), ("tensor 2", 1, 2)]
+
+
 def bench_step(bench):
-    cases = [("one device", 1, 1), ("2 devices, data 2", 2, 1),
-             ("2 devices, tensor 2", 1, 2)]
-    out = ["### A training step, 10.8 million parameters", "",
-           "6 layers × 384, 6 heads, context 256, vocabulary 256, batch 4, f32, "
-           "AdamW and clipping; a core for each device, the same cores for both; "
-           "milliseconds.", "",
-           row("devices", "Cleave", "JAX, scanned", "Cleave / JAX"),
-           row("---", "---", "---", "---")]
-    cores = os.cpu_count()
-    for name, data, tensor in cases:
-        if data * tensor > cores:
-            continue
-        plan, _ = bench.build(STEP, f"bench({data}, {tensor})")
-        ours, theirs = [], []
-        for _ in range(bench.options.rounds):
-            ours.append(steady(bench.cleave_steps(plan, 12, data * tensor)))
-            theirs.append(steady(bench.jax("step", STEP, data * tensor, data=data,
-                                           tensor=tensor, steps=12)["seconds"]))
-            print(f"{name}: {ours[-1] * 1e3:.0f} ms beside "
-                  f"{theirs[-1] * 1e3:.0f} ms", flush=True)
-        ratios = [a / b for a, b in zip(ours, theirs)]
-        out.append(row(name, spread(ours, 1e3), spread(theirs, 1e3),
-                       spread(ratios, digits=2)))
+    """Sizes × devices; every peer has as many threads as there are devices."""
+    out = ["### A training step", "",
+           "The model of `examples/gpt/gpt.clv`, f32, AdamW and clipping; a core for "
+           "each device, and as many threads for the peers on the same cores; "
+           "milliseconds. PyTorch: eager with fused attention and fused AdamW, and "
+           "under `torch.compile`. JAX: layers scanned, the same mesh.", ""]
+    names = list(SIZES)
+    out += [row("", "layers × width", "heads", "context", "vocabulary", "batch"),
+            row(*["---"] * 6)]
+    for name, s in SIZES.items():
+        out.append(row(name, f"{s['layers']} × {s['width']}", s["heads"], s["length"],
+                       s["tokens"], s["sequences"]))
+    out += ["", row("size", "devices", "Cleave", "PyTorch", "compiled", "JAX",
+                    "/ PyTorch", "/ compiled", "/ JAX"), row(*["---"] * 9)]
+    for name in names:
+        for mesh, data, tensor in MESHES:
+            if data * tensor <= os.cpu_count():
+                out.append(step_row(bench, name, mesh, data, tensor))
     return out
+
+
+def step_row(bench, name, mesh, data, tensor):
+    sizes, cores = SIZES[name], data * tensor
+    plan, _ = bench.build(sizes, f"bench({data}, {tensor})")
+    runs = {
+        "Cleave": lambda: bench.cleave_steps(plan, 10, cores),
+        "PyTorch": lambda: bench.torch(sizes, cores)["seconds"],
+        "compiled": lambda: bench.torch(sizes, cores, "--compile")["seconds"],
+        "JAX": lambda: bench.jax("step", sizes, cores, data=data, tensor=tensor,
+                                 steps=10)["seconds"]}
+    times = {peer: [] for peer in runs}
+    for _ in range(bench.options.rounds):
+        for peer, run in runs.items():
+            times[peer].append(steady(run()))
+        print(f"{name}, {mesh}: " + ", ".join(
+            f"{peer} {values[-1] * 1e3:.0f} ms" for peer, values in times.items()),
+            flush=True)
+    ours = times.pop("Cleave")
+    ratios = [spread([a / b for a, b in zip(ours, theirs)], digits=2)
+              for theirs in times.values()]
+    return row(name, mesh, spread(ours, 1e3),
+               *(spread(theirs, 1e3) for theirs in times.values()), *ratios)
 
 
 def bench_pipeline(bench):
@@ -249,10 +286,14 @@ def machine(bench):
         if line.startswith("model name"):
             model = line.split(":", 1)[1].strip()
             break
-    jax = capture([bench.python, "-c", "import jax; print(jax.__version__)"]).strip()
+    peers = [("JAX", "jax", bench.python), ("PyTorch", "torch", bench.torch_python)]
+    versions = ", ".join(
+        f"{name} " + capture([python, "-c",
+                              f"import {module} as m; print(m.__version__)"]).strip()
+        for name, module, python in peers if python)
     return (f"Measured by `scripts/bench` on {time.strftime('%Y-%m-%d')}: "
             f"{os.cpu_count()} cores of {model}, {platform.system()} "
-            f"{platform.machine()}, JAX {jax}, {bench.options.rounds} rounds.")
+            f"{platform.machine()}, {versions}, {bench.options.rounds} rounds.")
 
 
 def write(file, part, lines):

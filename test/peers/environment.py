@@ -1,7 +1,8 @@
-"""A Python environment with JAX, made in the build folder from PyPI.
+"""A Python environment with a peer, made in the build folder from PyPI.
 
 Used by the comparison test and by the benchmarks:
-    python = environment.ensure(pathlib.Path("build/peers"))
+    python = environment.ensure(pathlib.Path("build/peers"))           # JAX
+    python = environment.ensure(pathlib.Path("build/peers"), "torch")  # PyTorch, 5 GB
 
 Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -21,11 +22,11 @@ class Unreachable(Exception):
     """The packages could not be fetched."""
 
 
-def ensure(folder, quiet=True):
-    """The interpreter of an environment that has requirements.txt, made if it
-    is missing or was made from other requirements. Two that run at once do not
-    disturb each other: the environment appears whole, by a rename."""
-    requirements = HERE / "requirements.txt"
+def ensure(folder, peer="jax", quiet=True):
+    """The interpreter of an environment that has requirements/PEER.txt, made if
+    it is missing or was made from other requirements. Two that run at once do not
+    disturb each other: one waits for the other."""
+    requirements = HERE / "requirements" / f"{peer}.txt"
     key = hashlib.sha256(
         requirements.read_bytes() + sys.version.encode()).hexdigest()[:12]
     folder = pathlib.Path(folder).resolve()
