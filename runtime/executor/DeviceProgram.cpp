@@ -7,6 +7,9 @@
 
 #include "runtime/executor/DeviceProgram.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace cleave::executor {
 
 void DeviceProgram::call(const KernelCall &kernel) {
@@ -123,6 +126,48 @@ Status DeviceProgram::run(EventList *events) {
   }
   device->synchronise();
   return Status();
+}
+
+void moveAddress(char *&address, std::span<const AddressRange> ranges) {
+  auto after = std::upper_bound(ranges.begin(), ranges.end(), address,
+                                [](char *wanted, const AddressRange &range) {
+                                  return wanted < range.begin;
+                                });
+  if (after == ranges.begin()) {
+    return;
+  }
+  const AddressRange &range = *std::prev(after);
+  size_t offset = static_cast<size_t>(address - range.begin);
+  if (offset < range.bytes) {
+    address = range.target + offset;
+  }
+}
+
+void DeviceProgram::moveAddresses(std::span<const AddressRange> ranges) {
+  for (void *&pointer : pointers) {
+    char *address = static_cast<char *>(pointer);
+    moveAddress(address, ranges);
+    pointer = address;
+  }
+  for (Patch &patch : patches) {
+    moveAddress(patch.base, ranges);
+  }
+  for (ContractionCall &call : contractions) {
+    for (Address *address : {&call.lhs, &call.rhs, &call.out}) {
+      moveAddress(address->base, ranges);
+    }
+  }
+  for (FillCall &call : fills) {
+    moveAddress(call.target.base, ranges);
+  }
+  for (MoveCall &call : moves) {
+    moveAddress(call.source.base, ranges);
+    moveAddress(call.target.base, ranges);
+  }
+  for (CollectiveCall &call : collectives) {
+    moveAddress(call.source.base, ranges);
+    moveAddress(call.target.base, ranges);
+  }
 }
 
 } // namespace cleave::executor

@@ -23,6 +23,7 @@
 #include "runtime/transport/Transport.h"
 
 #include <functional>
+#include <span>
 
 namespace cleave::executor {
 
@@ -32,6 +33,17 @@ struct Address {
   int32_t depth = -1;
   int64_t stride = 0;
 };
+
+/// Memory that is elsewhere now.
+struct AddressRange {
+  char *begin = nullptr;
+  size_t bytes = 0;
+  char *target = nullptr; ///< where `begin` is now
+};
+
+/// Corrects an address that lies in one of the ranges, which are sorted and
+/// do not overlap.
+void moveAddress(char *&address, std::span<const AddressRange> ranges);
 
 /// Called at the begin of each computing step of a pipeline.
 using StepHook = std::function<void(int64_t device, const format::Step &step)>;
@@ -62,6 +74,9 @@ public:
 
   /// Runs the program once. Appends to `events` where it is not null.
   Status run(EventList *events);
+
+  /// Corrects all addresses; between two runs.
+  void moveAddresses(std::span<const AddressRange> ranges);
 
   size_t instructions() const { return code.size(); }
 

@@ -6,15 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/executor/Session.h"
-#include "runtime/device/CpuDevice.h"
 #include "runtime/executor/Crew.h"
-#include "runtime/executor/DeviceProgram.h"
+#include "runtime/executor/Engine.h"
 #include "runtime/format/Convert.h"
-#include "runtime/transport/HostCopy.h"
-#include "runtime/transport/ThreadTransport.h"
+#include "runtime/state/Relocation.h"
 
 #include <algorithm>
-#include <cstring>
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <system_error>
@@ -23,357 +22,173 @@ namespace cleave::executor {
 
 using format::InputSource;
 using format::OutputKind;
-using format::Storage;
 
 namespace {
 
-/// An input of one program on one device: which global array it comes from.
-struct InputPiece {
-  size_t input = 0;
-  transport::TransferTask task;
-  bool empty = false;
-  char *memory = nullptr;
-};
-
-/// What one device has.
-struct Seat {
+/// One device: its memory, beside that of the state. Its thread is the crew's.
+struct Place {
   std::unique_ptr<device::CpuDevice> device;
-  std::unique_ptr<transport::Transport> transport;
-  device::Memory arena;
-  device::Memory inputs;
-  device::Memory slots; ///< of the pipelines, one program's at a time
-  std::vector<std::vector<char *>> values; ///< by program, value
-  /// By program, value, instant: see Environment.
-  std::vector<std::vector<std::vector<size_t>>> shifts;
-  std::vector<std::optional<format::Slots>> slotTables; ///< by program
-  std::vector<std::optional<DeviceProgram>> programs;
-  std::vector<std::vector<InputPiece>> inputPieces; ///< by program
+  device::Memory arena, slots, inputs; ///< for whatever plan runs
 };
 
-size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+double secondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+      .count();
+}
 
 } // namespace
 
 struct Session::Implementation {
   std::shared_ptr<const format::PlanFile> file;
-  size_t planIndex = 0;
-  std::optional<Placement> placement;
-  StepHook stepDelay;
-  std::unique_ptr<transport::ThreadHub> hub;
-  std::vector<Seat> seats;
+  EngineOptions engineOptions;
+  std::shared_ptr<const device::KernelImage> image;
+  std::vector<Place> places;
+  WorkBytes workBytes;                               ///< that every place has
+  std::map<size_t, std::unique_ptr<Engine>> engines; ///< by plan
+  Engine *engine = nullptr;                          ///< that runs
   std::optional<state::State> state;
-  std::unique_ptr<Crew> crew; ///< after what its threads use
-  Status broken;              ///< the first failure of a device
+  std::optional<state::Transfers> transfers;
+  std::unique_ptr<Crew> crew;        ///< after what its threads use
+  std::vector<int64_t> coordinateOf; ///< by device; -1: it has nothing to do
+  Status broken;                     ///< the first failure of a device
   bool tracing = false;
   size_t traceLimit = 0;
-  std::vector<EventList> events;
+  std::vector<TracedPlan> traced; ///< what ran before the last hop
+  std::vector<TracedHop> hops;
+  std::vector<EventList> events; ///< since the last hop, by coordinate
   /// The global array of each input of the running program.
   std::vector<const int32_t *> arrays;
 
-  const format::PlanT &plan() const { return *file->set().plans[planIndex]; }
+  const format::PlanT &plan() const { return engine->plan(); }
 
-  Status prepare(const SessionOptions &options);
-  Status prepareSeat(int64_t device);
-  Result<device::Memory> allocateSlots(Seat &seat, int64_t device);
-  Status resolvePrograms(Seat &seat, int64_t device);
-  Status placeValues(Seat &seat, int64_t device, size_t program,
-                     size_t &inputBytes);
-  void placeInput(Seat &seat, int64_t device, size_t program, size_t value,
-                  size_t &inputBytes);
-  size_t inputBytes(const format::ValueT &value, int64_t device) const;
-  Status checkLeaf(const format::ValueT &value, int64_t device) const;
-  void placeChunks(Seat &seat, int64_t device, size_t index, size_t number);
-  int find(const std::string &program) const;
+  Result<size_t> findPlan(const std::string &name) const;
+  Result<Engine *> prepare(size_t plan);
+  Status addPlaces(int64_t count);
+  Status growWork(const WorkBytes &wanted);
+  void activate(Engine &next);
+  void relocate(state::Relocation relocation);
+  TracedPlan tracedPlan();
+  int find(const std::string &program) const { return engine->find(program); }
   Result<int> findOutput(const std::string &program, OutputKind kind,
                          const std::string &name) const;
-  transport::Pieces piecesOf(size_t program,
-                             const format::OutputT &output) const;
   Status feed(const format::ProgramT &program, std::span<const Feed> feeds,
               std::vector<int32_t> &scalars);
   Status runProgram(size_t program, std::span<const Feed> feeds);
-  Status runSeat(int64_t device, size_t program);
+  Status runPlace(int64_t device, size_t program);
 };
 
-/// The different pieces of a value over all instants, by their first instant.
-static std::vector<int64_t> instantsOf(const Placement &placement,
-                                       const format::ValueT &value,
-                                       int64_t device) {
-  std::vector<int64_t> instants = {0};
-  if (!placement.isTimed(value)) {
-    return instants;
+Result<size_t>
+Session::Implementation::findPlan(const std::string &name) const {
+  int index =
+      name.empty() ? static_cast<int>(file->set().start) : file->findPlan(name);
+  if (index >= 0) {
+    return static_cast<size_t>(index);
   }
-  std::map<std::vector<int64_t>, int64_t> seen;
-  instants.clear();
-  for (int64_t instant = 0; instant < placement.mesh.instants(); ++instant) {
-    std::vector<int64_t> key;
-    for (const layout::Piece &piece :
-         placement.boxOf(value, device, instant).dims) {
-      key.insert(key.end(), {piece.begin, piece.end});
-    }
-    instants.push_back(seen.try_emplace(key, instant).first->second);
+  std::string names;
+  for (const auto &one : file->set().plans) {
+    names += (names.empty() ? "`" : ", `") + one->name + "`";
   }
-  return instants;
+  return Status::error("the plan file has no plan called `" + name +
+                       "`; it has " + names);
 }
 
-/// The executor takes a leaf's pieces from the extents: both must agree.
-Status Session::Implementation::checkLeaf(const format::ValueT &value,
-                                          int64_t device) const {
-  std::vector<transport::Box> used, held;
-  if (value.chunks) {
-    for (int64_t instant : instantsOf(*placement, value, device)) {
-      transport::Box box = placement->boxOf(value, device, instant);
-      if (!box.empty() &&
-          std::find(used.begin(), used.end(), box) == used.end()) {
-        used.push_back(std::move(box));
-      }
-    }
-  } else {
-    for (Placement::Part &part : placement->partsOf(plan(), value, device)) {
-      if (!part.box.empty()) {
-        used.push_back(std::move(part.box));
-      }
-    }
+/// As many devices, with their threads.
+Status Session::Implementation::addPlaces(int64_t count) {
+  int64_t there = static_cast<int64_t>(places.size());
+  if (count <= there) {
+    return Status();
   }
-  for (const state::State::Part &part : state->parts(device, value.index)) {
-    if (!part.box.empty()) {
-      held.push_back(part.box);
-    }
-  }
-  if (used != held) {
-    return Status::error("a program uses another piece of `" +
-                         state::nameOf(state->leaf(value.index)) +
-                         "` than the plan places on device " +
-                         std::to_string(device));
-  }
-  return Status();
-}
-
-size_t Session::Implementation::inputBytes(const format::ValueT &value,
-                                           int64_t device) const {
-  std::vector<int64_t> instants = instantsOf(*placement, value, device);
-  size_t bytes = 0;
-  for (size_t i = 0; i < instants.size(); ++i) {
-    if (instants[i] == static_cast<int64_t>(i)) {
-      bytes += aligned(placement->boxOf(value, device, instants[i]).elements() *
-                       format::elementSize(value.type));
-    }
-  }
-  return bytes;
-}
-
-/// Gives each piece of an input a place after `inputBytes`.
-void Session::Implementation::placeInput(Seat &seat, int64_t device,
-                                         size_t index, size_t number,
-                                         size_t &inputBytes) {
-  const format::ProgramT &program = *plan().programs[index];
-  const format::ValueT &value = *program.values[number];
-  std::vector<int64_t> instants = instantsOf(*placement, value, device);
-  std::vector<size_t> shifts;
-  char *base = seat.inputs.data() + inputBytes;
-  seat.values[index].push_back(base);
-  for (size_t i = 0; i < instants.size(); ++i) {
-    if (instants[i] < static_cast<int64_t>(i)) {
-      shifts.push_back(shifts[instants[i]]);
-      continue;
-    }
-    transport::Box box = placement->boxOf(value, device, instants[i]);
-    InputPiece piece;
-    piece.input = value.index;
-    piece.empty = box.empty();
-    if (!piece.empty) {
-      piece.task = transport::scatterTask(
-          value.type, program.inputs[value.index]->sizes, box);
-    }
-    piece.memory = seat.inputs.data() + inputBytes;
-    shifts.push_back(static_cast<size_t>(piece.memory - base));
-    inputBytes += aligned(box.elements() * format::elementSize(value.type));
-    seat.inputPieces[index].push_back(std::move(piece));
-  }
-  if (shifts.size() > 1) {
-    seat.shifts[index][number] = std::move(shifts);
-  }
-}
-
-/// Of a value that stands for the running chunk: how far on it is.
-void Session::Implementation::placeChunks(Seat &seat, int64_t device,
-                                          size_t index, size_t number) {
-  const format::ValueT &value = *plan().programs[index]->values[number];
-  std::vector<int64_t> instants = instantsOf(*placement, value, device);
-  std::vector<size_t> shifts;
-  size_t next = 0;
-  for (size_t i = 0; i < instants.size(); ++i) {
-    if (instants[i] < static_cast<int64_t>(i)) {
-      shifts.push_back(shifts[instants[i]]);
-      continue;
-    }
-    shifts.push_back(next);
-    next += placement->boxOf(value, device, instants[i]).elements() *
-            format::elementSize(value.type);
-  }
-  seat.shifts[index][number] = std::move(shifts);
-}
-
-Status Session::Implementation::placeValues(Seat &seat, int64_t device,
-                                            size_t index, size_t &inputBytes) {
-  const format::ProgramT &program = *plan().programs[index];
-  std::vector<char *> &values = seat.values[index];
-  seat.shifts[index].resize(program.values.size());
-  for (size_t i = 0; i < program.values.size(); ++i) {
-    const format::ValueT &value = *program.values[i];
-    if (value.chunks) {
-      placeChunks(seat, device, index, i);
-    }
-    switch (value.storage) {
-    case Storage::Arena:
-      values.push_back(seat.arena.data() + value.offset);
-      break;
-    case Storage::Leaf:
-      if (!state->holds(device, value.index)) {
-        values.push_back(nullptr);
-        break;
-      }
-      CLEAVE_TRY(checkLeaf(value, device));
-      values.push_back(
-          static_cast<char *>(state->pointer(device, value.index)));
-      break;
-    case Storage::Input:
-      placeInput(seat, device, index, i, inputBytes);
-      break;
-    case Storage::Slot:
-      values.push_back(nullptr);
-      break;
-    }
-  }
-  return Status();
-}
-
-/// As many slots as the device's stage needs in the hungriest program.
-Result<device::Memory> Session::Implementation::allocateSlots(Seat &seat,
-                                                              int64_t number) {
-  size_t bytes = 0;
-  for (const auto &program : plan().programs) {
-    std::optional<format::Slots> &slots = seat.slotTables.emplace_back();
-    if (const format::PipelineT *pipeline = format::pipelineOf(*program)) {
-      format::PipelineShape shape(*pipeline, placement->mesh);
-      slots = format::slotsOf(
-          *program, shape, placement->mesh.rankAlong(number, pipeline->pipe));
-      bytes = std::max<size_t>(bytes, slots->bytes);
-    }
-  }
-  return seat.device->allocate(bytes);
-}
-
-Status Session::Implementation::resolvePrograms(Seat &seat, int64_t number) {
-  size_t programs = plan().programs.size();
-  seat.values.resize(programs);
-  seat.shifts.resize(programs);
-  seat.inputPieces.resize(programs);
-  size_t inputAt = 0;
-  for (size_t i = 0; i < programs; ++i) {
-    CLEAVE_TRY(placeValues(seat, number, i, inputAt));
-    Environment environment;
-    environment.set = &file->set();
-    environment.plan = &plan();
-    environment.program = i;
-    environment.placement = &*placement;
-    environment.deviceNumber = number;
-    environment.device = seat.device.get();
-    environment.transport = seat.transport.get();
-    environment.values = seat.values[i];
-    environment.shifts = seat.shifts[i];
-    environment.slots = seat.slotTables[i] ? &*seat.slotTables[i] : nullptr;
-    environment.slotMemory = seat.slots.data();
-    environment.hook = &stepDelay;
-    Result<DeviceProgram> resolved = DeviceProgram::resolve(environment);
-    if (!resolved) {
-      return resolved.status();
-    }
-    seat.programs.push_back(std::move(*resolved));
-  }
-  return Status();
-}
-
-/// On the device's thread.
-Status Session::Implementation::prepareSeat(int64_t number) {
-  Seat &seat = seats[number];
-  seat.device->enterThread();
-  size_t arenaBytes = 0, allInputs = 0;
-  for (const auto &program : plan().programs) {
-    arenaBytes = std::max<size_t>(arenaBytes, program->arena_bytes);
-    for (const auto &value : program->values) {
-      if (value->storage == Storage::Input) {
-        allInputs += inputBytes(*value, number);
-      }
-    }
-  }
-  Result<device::Memory> arena = seat.device->allocate(arenaBytes);
-  if (!arena) {
-    return arena.status().in("the arena");
-  }
-  Result<device::Memory> slots = allocateSlots(seat, number);
-  if (!slots) {
-    return slots.status().in("the slots of microbatches");
-  }
-  Result<device::Memory> inputs = seat.device->allocate(allInputs);
-  if (!inputs) {
-    return inputs.status();
-  }
-  seat.arena = std::move(*arena);
-  seat.slots = std::move(*slots);
-  seat.inputs = std::move(*inputs);
-  return resolvePrograms(seat, number);
-}
-
-Status Session::Implementation::prepare(const SessionOptions &options) {
-  int64_t devices = format::toLayout(*plan().mesh).devices();
-  if (devices > mostThreads) {
-    return Status::error("its mesh has " + std::to_string(devices) +
-                         " devices; one process runs at most " +
-                         std::to_string(mostThreads));
-  }
-  Result<Placement> pieces = Placement::create(plan());
-  if (!pieces) {
-    return pieces.status();
-  }
-  placement = std::move(*pieces);
-  stepDelay = options.stepDelay;
-  Result<std::shared_ptr<const device::KernelImage>> image =
-      device::KernelImage::load(file->kernels());
-  if (!image) {
-    return image.status();
-  }
-  hub = std::make_unique<transport::ThreadHub>(devices);
-  if (options.transportDelay) {
-    hub->setDelay(options.transportDelay);
-  }
-  std::vector<device::Device *> all;
-  for (int64_t device = 0; device < devices; ++device) {
-    Seat &seat = seats.emplace_back();
-    seat.device = std::make_unique<device::CpuDevice>(*image);
-    seat.transport = hub->connect(device);
-    all.push_back(seat.device.get());
-  }
-  Result<state::State> made = state::State::create(file->set(), planIndex, all);
-  if (!made) {
-    return made.status();
-  }
-  state.emplace(std::move(*made));
-  events.resize(devices);
+  // What can fail comes first.
+  std::unique_ptr<Crew> larger;
   try {
-    crew = std::make_unique<Crew>(devices);
+    larger = std::make_unique<Crew>(count);
   } catch (const std::system_error &error) {
     return Status::error(std::string("cannot start a thread: ") + error.what());
   }
-  return crew->all([this](int64_t device) { return prepareSeat(device); });
+  crew = std::move(larger);
+  while (static_cast<int64_t>(places.size()) < count) {
+    places.emplace_back().device = std::make_unique<device::CpuDevice>(image);
+  }
+  coordinateOf.resize(count, -1);
+  return crew->all([this](int64_t device) {
+    places[device].device->enterThread();
+    return Status();
+  });
 }
 
-int Session::Implementation::find(const std::string &name) const {
-  for (size_t i = 0; i < plan().programs.size(); ++i) {
-    if (plan().programs[i]->name == name) {
-      return static_cast<int>(i);
+/// Enough memory on every device for any plan that is prepared.
+Status Session::Implementation::growWork(const WorkBytes &wanted) {
+  WorkBytes sizes{std::max(workBytes.arena, wanted.arena),
+                  std::max(workBytes.slots, wanted.slots),
+                  std::max(workBytes.inputs, wanted.inputs)};
+  auto grow = [](Place &place, device::Memory &memory, size_t bytes) -> Status {
+    if (memory.data() && memory.size() >= bytes) {
+      return Status();
+    }
+    Result<device::Memory> larger = place.device->allocate(bytes);
+    if (!larger) {
+      return larger.status();
+    }
+    memory = std::move(*larger);
+    return Status();
+  };
+  Status status;
+  for (Place &place : places) {
+    if (status = grow(place, place.arena, sizes.arena); !status) {
+      status = status.in("the arena");
+      break;
+    }
+    if (status = grow(place, place.slots, sizes.slots); !status) {
+      status = status.in("the slots of microbatches");
+      break;
+    }
+    if (status = grow(place, place.inputs, sizes.inputs); !status) {
+      break;
     }
   }
-  return -1;
+  if (status) {
+    workBytes = sizes;
+  }
+  if (engine) {
+    activate(*engine); // what it had may be elsewhere
+  }
+  return status;
+}
+
+Result<Engine *> Session::Implementation::prepare(size_t plan) {
+  if (auto known = engines.find(plan); known != engines.end()) {
+    return known->second.get();
+  }
+  Result<std::unique_ptr<Engine>> made =
+      Engine::create(file, plan, image, engineOptions);
+  if (!made) {
+    return made.status();
+  }
+  Engine &added = **made;
+  CLEAVE_TRY(addPlaces(added.coordinates()));
+  CLEAVE_TRY(growWork(added.workBytes()));
+  CLEAVE_TRY(crew->all([&added](int64_t device) {
+    return device < added.coordinates() ? added.resolve(device) : Status();
+  }));
+  return engines.emplace(plan, std::move(*made)).first->second.get();
+}
+
+/// The plan under which the state is laid out runs from here on.
+void Session::Implementation::activate(Engine &next) {
+  const std::vector<int64_t> &devices = state->devices();
+  std::fill(coordinateOf.begin(), coordinateOf.end(), -1);
+  for (int64_t at = 0; at < next.coordinates(); ++at) {
+    Place &place = places[devices[at]];
+    coordinateOf[devices[at]] = at;
+    Workplace where{
+        place.arena.data(), place.slots.data(), place.inputs.data(), {}};
+    for (size_t leaf = 0; leaf < state->leaves(); ++leaf) {
+      where.leaves.push_back(
+          static_cast<char *>(state->pointer(devices[at], leaf)));
+    }
+    next.place(at, where);
+  }
+  engine = &next;
 }
 
 /// Sets `arrays`, checking every token.
@@ -429,24 +244,22 @@ Status Session::Implementation::feed(const format::ProgramT &program,
 }
 
 /// On the device's thread.
-Status Session::Implementation::runSeat(int64_t number, size_t program) {
-  Seat &seat = seats[number];
-  for (const InputPiece &piece : seat.inputPieces[program]) {
-    if (!piece.empty) {
-      transport::Tensors tensors{arrays[piece.input], piece.memory};
-      transport::runTask(piece.task, &tensors);
-    }
+Status Session::Implementation::runPlace(int64_t device, size_t program) {
+  int64_t at = coordinateOf[device];
+  if (at < 0) {
+    return Status();
   }
-  bool traces = tracing && events[number].size() < traceLimit;
-  if (!traces) {
-    return seat.programs[program]->run(nullptr);
+  EventList *list =
+      tracing && events[at].size() < traceLimit ? &events[at] : nullptr;
+  if (!list) {
+    return engine->run(at, program, arrays, nullptr);
   }
-  size_t first = events[number].size();
+  size_t first = list->size();
   uint64_t begin = traceClock();
-  events[number].push_back(
+  list->push_back(
       {begin, begin, static_cast<uint32_t>(program), EventKind::Step});
-  Status status = seat.programs[program]->run(&events[number]);
-  events[number][first].end = traceClock();
+  Status status = engine->run(at, program, arrays, list);
+  (*list)[first].end = traceClock();
   return status;
 }
 
@@ -458,13 +271,39 @@ Status Session::Implementation::runProgram(size_t index,
   std::vector<int32_t> scalars;
   CLEAVE_TRY(feed(*plan().programs[index], feeds, scalars));
   broken = crew->all([this, index](int64_t device) {
-    Status status = runSeat(device, index);
+    Status status = runPlace(device, index);
     if (!status.ok()) {
-      hub->abort(status); // releases the others
+      engine->abort(status); // releases the others
     }
     return status;
   });
   return broken;
+}
+
+/// Takes what was noted since the last hop.
+TracedPlan Session::Implementation::tracedPlan() {
+  TracedPlan result{&plan(), state->devices(), std::move(events)};
+  events.clear();
+  events.resize(engine->coordinates());
+  return result;
+}
+
+/// Whichever thread is free takes the next copy.
+void Session::Implementation::relocate(state::Relocation relocation) {
+  for (size_t group = 0; group < relocation.groups(); ++group) {
+    const std::vector<state::Relocation::Copy> &copies =
+        relocation.copies(group);
+    std::atomic<size_t> next{0};
+    Status never = crew->all([&](int64_t) {
+      for (size_t at; (at = next.fetch_add(1)) < copies.size();) {
+        transport::runTask(copies[at].task, &copies[at].tensors);
+      }
+      return Status();
+    });
+    assert(never.ok() && "copies cannot fail");
+    (void)never;
+  }
+  std::move(relocation).finish(*state);
 }
 
 Result<int>
@@ -497,19 +336,36 @@ Session::open(std::shared_ptr<const format::PlanFile> file,
               const std::string &plan, const SessionOptions &options) {
   std::unique_ptr<Session> session(new Session);
   Implementation &self = *session->implementation;
-  int index =
-      plan.empty() ? static_cast<int>(file->set().start) : file->findPlan(plan);
-  if (index < 0) {
-    std::string names;
-    for (const auto &one : file->set().plans) {
-      names += (names.empty() ? "`" : ", `") + one->name + "`";
-    }
-    return Status::error("the plan file has no plan called `" + plan +
-                         "`; it has " + names);
-  }
   self.file = std::move(file);
-  self.planIndex = static_cast<size_t>(index);
-  CLEAVE_TRY(self.prepare(options).in("plan `" + self.plan().name + "`"));
+  self.engineOptions = {options.transportDelay, options.stepDelay};
+  Result<size_t> index = self.findPlan(plan);
+  if (!index) {
+    return index.status();
+  }
+  std::string context = "plan `" + self.file->set().plans[*index]->name + "`";
+  Result<std::shared_ptr<const device::KernelImage>> image =
+      device::KernelImage::load(self.file->kernels());
+  if (!image) {
+    return image.status().in(context);
+  }
+  self.image = *image;
+  self.transfers.emplace(self.file->set());
+  Result<Engine *> engine = self.prepare(*index);
+  if (!engine) {
+    return engine.status().in(context);
+  }
+  std::vector<device::Device *> devices;
+  for (Place &place : self.places) {
+    devices.push_back(place.device.get());
+  }
+  Result<state::State> made =
+      state::State::create(self.file->set(), *index, devices);
+  if (!made) {
+    return made.status().in(context);
+  }
+  self.state.emplace(std::move(*made));
+  self.activate(**engine);
+  self.events.resize((*engine)->coordinates());
   return session;
 }
 
@@ -518,9 +374,84 @@ const format::PlanSetT &Session::set() const {
 }
 const format::PlanT &Session::plan() const { return implementation->plan(); }
 int64_t Session::devices() const {
-  return static_cast<int64_t>(implementation->seats.size());
+  return implementation->engine->coordinates();
 }
 state::State &Session::state() { return *implementation->state; }
+
+Status Session::prepare(const std::string &plan) {
+  Implementation &self = *implementation;
+  Result<size_t> index = self.findPlan(plan);
+  if (!index) {
+    return index.status();
+  }
+  Result<Engine *> engine = self.prepare(*index);
+  if (!engine) {
+    return engine.status().in("plan `" + plan + "`");
+  }
+  std::vector<device::Device *> devices;
+  for (Place &place : self.places) {
+    devices.push_back(place.device.get());
+  }
+  self.state->addDevices(devices);
+  return Status();
+}
+
+Status Session::checkHop(const std::string &from, const std::string &to,
+                         const HopOptions &options) {
+  Implementation &self = *implementation;
+  Result<size_t> begin = self.findPlan(from), end = self.findPlan(to);
+  if (!begin) {
+    return begin.status();
+  }
+  if (!end) {
+    return end.status();
+  }
+  return state::checkRelocation(self.file->set(), *begin, *end,
+                                {options.memory, options.relabel},
+                                *self.transfers)
+      .in("a hop from `" + from + "` to `" + to + "`");
+}
+
+Result<HopReport> Session::hop(const std::string &plan,
+                               const HopOptions &options) {
+  Implementation &self = *implementation;
+  if (!self.broken.ok()) {
+    return self.broken;
+  }
+  auto begin = std::chrono::steady_clock::now();
+  HopReport report;
+  report.from = self.plan().name;
+  CLEAVE_TRY(prepare(plan));
+  Engine &next = *self.engines.at(*self.findPlan(plan));
+  report.to = next.plan().name;
+  Result<state::Relocation> relocation = state::Relocation::plan(
+      *self.state, next.index(), {options.memory, options.relabel},
+      *self.transfers);
+  if (!relocation) {
+    return relocation.status().in("a hop from `" + report.from + "` to `" +
+                                  report.to + "`");
+  }
+  const transfer::Summary &summary = relocation->summary();
+  report.bytes = summary.bytes;
+  report.keptBytes = summary.keptBytes;
+  report.busiest = summary.busiest();
+  report.extra = relocation->extra();
+  report.planning = secondsSince(begin);
+  if (self.tracing) {
+    self.traced.push_back(self.tracedPlan());
+  }
+  uint64_t traceBegin = traceClock();
+  begin = std::chrono::steady_clock::now();
+  self.relocate(std::move(*relocation));
+  self.activate(next);
+  report.seconds = secondsSince(begin);
+  self.events.resize(next.coordinates());
+  if (self.tracing) {
+    self.hops.push_back({report.to, traceBegin, traceClock(), report.bytes,
+                         static_cast<int64_t>(self.places.size())});
+  }
+  return report;
+}
 
 bool Session::hasProgram(const std::string &name) const {
   return implementation->find(name) >= 0;
@@ -547,28 +478,6 @@ Status Session::train(std::span<const Feed> feeds) {
   return Status();
 }
 
-transport::Pieces
-Session::Implementation::piecesOf(size_t program,
-                                  const format::OutputT &output) const {
-  const format::ValueT &value = *plan().programs[program]->values[output.value];
-  transport::Pieces pieces{value.type, output.sizes, {}, {}, {}};
-  // A leading dim of one, empty where it does not reside: so may be a scalar.
-  pieces.sizes.insert(pieces.sizes.begin(), 1);
-  std::vector<layout::Residence> parts = format::toLayout(output.residence);
-  for (size_t i = 0; i < seats.size(); ++i) {
-    int64_t device = static_cast<int64_t>(i);
-    bool resides = format::resides(parts, placement->mesh.coordinateOf(device));
-    for (Placement::Part &part : placement->partsOf(plan(), value, device)) {
-      part.box.dims.insert(part.box.dims.begin(), {0, resides});
-      pieces.boxes.push_back(std::move(part.box));
-      pieces.memory.push_back(seats[i].values[program][output.value] +
-                              part.offset);
-      pieces.devices.push_back(device);
-    }
-  }
-  return pieces;
-}
-
 Status Session::compareCopies(const std::string &name) {
   Implementation &self = *implementation;
   int index = self.find(name);
@@ -579,7 +488,7 @@ Status Session::compareCopies(const std::string &name) {
     CLEAVE_TRY(self.state->compareCopies(leaf));
   }
   for (const auto &output : plan().programs[index]->outputs) {
-    transport::Pieces pieces = self.piecesOf(index, *output);
+    transport::Pieces pieces = self.engine->piecesOf(index, *output);
     std::vector<char> global(transport::wholeBox(output->sizes).elements() *
                              format::elementSize(pieces.type));
     Status status = transport::gather(pieces, global.data());
@@ -603,7 +512,7 @@ Result<std::vector<float>> Session::output(const std::string &name,
   const format::ProgramT &program = *plan().programs[index];
   const format::OutputT &wanted = *program.outputs[*found];
   const format::ValueT &value = *program.values[wanted.value];
-  transport::Pieces pieces = self.piecesOf(index, wanted);
+  transport::Pieces pieces = self.engine->piecesOf(index, wanted);
   size_t elements =
       static_cast<size_t>(transport::wholeBox(wanted.sizes).elements());
   std::vector<char> bytes(elements * format::elementSize(value.type));
@@ -639,7 +548,7 @@ Result<float> Session::scalar(const std::string &program, OutputKind kind) {
 }
 
 void Session::cancel(const Status &reason) {
-  implementation->hub->abort(reason);
+  implementation->engine->abort(reason);
 }
 
 void Session::startTrace(size_t limit) {
@@ -653,7 +562,10 @@ void Session::startTrace(size_t limit) {
 
 Status Session::writeTrace(const std::string &path,
                            const TraceGroup &beside) const {
-  return executor::writeTrace(path, plan(), implementation->events, beside);
+  Implementation &self = *implementation;
+  std::vector<TracedPlan> plans = self.traced;
+  plans.push_back({&plan(), self.state->devices(), self.events});
+  return executor::writeTrace(path, plans, self.hops, beside);
 }
 
 const std::vector<EventList> &Session::events() const {

@@ -3,14 +3,16 @@
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Opens one plan of a plan file: a thread and an arena for each device of its
+// Opens a plan of a plan file: a thread and an arena for each device of its
 // mesh, the state under its layouts, and every program resolved for every
-// device. Used from one thread.
+// device. Between two programs it can hop to another plan of the file: the
+// state moves, and nothing else changes. Used from one thread.
 //
 //   auto session = Session::open(file, "wide", {});
 //   session->state().initialise(seed);
 //   session->train({{"ids", ids}, {"labels", labels}});
 //   float loss = *session->scalar("train", format::OutputKind::Loss);
+//   session->hop("deep");
 //
 // All devices share one arena per device among the programs: outputs of a
 // program are there until the next one runs.
@@ -32,14 +34,32 @@
 
 namespace cleave::executor {
 
-inline constexpr int64_t mostThreads = 512;
-
 struct SessionOptions {
   /// For tests: see ThreadHub::setDelay.
   std::function<void(int64_t device)> transportDelay;
   /// For tests: called on a device's thread as it begins a computing step of a
   /// pipeline; may sleep, so that steps take a given time.
   std::function<void(int64_t device, const format::Step &step)> stepDelay;
+};
+
+struct HopOptions {
+  /// Bytes that a device may need for a hop beside the larger of its old and
+  /// its new state.
+  int64_t memory = int64_t(64) << 20;
+  /// Choose which device takes which coordinate of the new mesh, so that as few
+  /// bytes as possible move. Else coordinate i is on device i.
+  bool relabel = true;
+};
+
+/// What a hop did.
+struct HopReport {
+  std::string from, to;  ///< plans
+  int64_t bytes = 0;     ///< that went from device to device, in all
+  int64_t keptBytes = 0; ///< that were in place already, in all
+  int64_t busiest = 0;   ///< most bytes that one device sent or received
+  int64_t extra = 0;     ///< most bytes beside the state that a device needed
+  double seconds = 0;    ///< in which nothing trained, without `planning`
+  double planning = 0;   ///< seconds to prepare the plan and the transfer
 };
 
 /// The global array of an input of tokens, row major.
@@ -57,9 +77,21 @@ public:
   ~Session();
 
   const format::PlanSetT &set() const;
-  const format::PlanT &plan() const;
-  int64_t devices() const;
+  const format::PlanT &plan() const; ///< that runs
+  int64_t devices() const;           ///< of its mesh
   state::State &state();
+
+  /// Loads another plan of the file, so that a hop to it only moves the state.
+  Status prepare(const std::string &plan);
+  /// Whether a hop fits into the memory that the options allow. Fails with what
+  /// it would need.
+  Status checkHop(const std::string &from, const std::string &to,
+                  const HopOptions &options = {});
+  /// Goes on under another plan: between two programs. `state()` stays the same
+  /// object with the same values; `plan()`, `devices()` and `program()` are
+  /// then those of the new plan. After an error the old plan goes on as it was.
+  Result<HopReport> hop(const std::string &plan,
+                        const HopOptions &options = {});
 
   bool hasProgram(const std::string &name) const;
   /// The program's description; it must be there.

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <set>
 
 namespace cleave::executor {
 
@@ -109,36 +110,98 @@ static std::string groupText(const TraceGroup &group, uint64_t origin) {
   return text;
 }
 
-std::string traceText(const format::PlanT &plan,
-                      const std::vector<EventList> &devices,
-                      const TraceGroup &beside) {
-  uint64_t origin = UINT64_MAX;
+/// Every event of a plan as a slice in the row of its device.
+static std::string planText(const TracedPlan &traced, uint64_t origin) {
   bool severalChunks = false;
-  for (const EventList &events : devices) {
-    for (const Event &event : events) {
-      origin = std::min(origin, event.begin);
-      severalChunks |= event.chunk > 0;
-    }
+  for (const EventList &events : traced.events) {
+    severalChunks |=
+        std::any_of(events.begin(), events.end(),
+                    [](const Event &event) { return event.chunk > 0; });
   }
-  std::string text =
-      "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n" +
-      nameEvent("process_name", ",\"pid\":1", "plan " + plan.name);
-  for (size_t device = 0; device < devices.size(); ++device) {
-    std::string row = rowOf(1, device);
-    text += rowEvents(row, device, "device " + std::to_string(device));
-    for (const Event &event : devices[device]) {
+  std::string text;
+  for (size_t at = 0; at < traced.events.size(); ++at) {
+    std::string row = rowOf(1, static_cast<size_t>(traced.devices[at]));
+    for (const Event &event : traced.events[at]) {
       text += ",\n{\"ph\":\"X\"" + row +
               timesOf(event.begin, event.end, origin) + "," +
-              describe(plan, event, severalChunks) + "}";
+              describe(*traced.plan, event, severalChunks) + "}";
     }
+  }
+  return text;
+}
+
+static std::string hopText(const TracedHop &hop, uint64_t origin) {
+  std::string text;
+  for (int64_t device = 0; device < hop.devices; ++device) {
+    text +=
+        ",\n{\"ph\":\"X\"" + rowOf(1, static_cast<size_t>(device)) +
+        timesOf(hop.begin, hop.end, origin) +
+        ",\"name\":" + jsonText("hop to " + hop.to) +
+        ",\"cat\":\"hop\",\"args\":{\"bytes\":" + std::to_string(hop.bytes) +
+        "}}";
+  }
+  return text;
+}
+
+/// The first time of all; 0 where nothing was noted.
+static uint64_t originOf(const std::vector<TracedPlan> &plans,
+                         const std::vector<TracedHop> &hops) {
+  uint64_t origin = UINT64_MAX;
+  for (const TracedPlan &traced : plans) {
+    for (const EventList &events : traced.events) {
+      for (const Event &event : events) {
+        origin = std::min(origin, event.begin);
+      }
+    }
+  }
+  for (const TracedHop &hop : hops) {
+    origin = std::min(origin, hop.begin);
+  }
+  return origin == UINT64_MAX ? 0 : origin;
+}
+
+/// `plan wide`, or `plans wide, deep` in the order in which they ran.
+static std::string namesOf(const std::vector<TracedPlan> &plans) {
+  std::string names;
+  std::set<std::string> known;
+  for (const TracedPlan &traced : plans) {
+    if (known.insert(traced.plan->name).second) {
+      names += (names.empty() ? "" : ", ") + traced.plan->name;
+    }
+  }
+  return (known.size() > 1 ? "plans " : "plan ") + names;
+}
+
+std::string traceText(const std::vector<TracedPlan> &plans,
+                      const std::vector<TracedHop> &hops,
+                      const TraceGroup &beside) {
+  uint64_t origin = originOf(plans, hops);
+  int64_t devices = 0;
+  for (const TracedPlan &traced : plans) {
+    for (int64_t device : traced.devices) {
+      devices = std::max(devices, device + 1);
+    }
+  }
+  std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n" +
+                     nameEvent("process_name", ",\"pid\":1", namesOf(plans));
+  for (int64_t device = 0; device < devices; ++device) {
+    size_t index = static_cast<size_t>(device);
+    text +=
+        rowEvents(rowOf(1, index), index, "device " + std::to_string(device));
+  }
+  for (const TracedPlan &traced : plans) {
+    text += planText(traced, origin);
+  }
+  for (const TracedHop &hop : hops) {
+    text += hopText(hop, origin);
   }
   return text + groupText(beside, origin) + "\n]}\n";
 }
 
-Status writeTrace(const std::string &path, const format::PlanT &plan,
-                  const std::vector<EventList> &devices,
+Status writeTrace(const std::string &path, const std::vector<TracedPlan> &plans,
+                  const std::vector<TracedHop> &hops,
                   const TraceGroup &beside) {
-  std::string text = traceText(plan, devices, beside);
+  std::string text = traceText(plans, hops, beside);
   Result<ReplacedFile> file = ReplacedFile::create(path);
   if (!file) {
     return file.status();

@@ -63,12 +63,27 @@ struct TraceGroup {
   std::vector<Row> rows;
 };
 
-/// The JSON of one plan's events; `devices[d]` are those of device d.
-std::string traceText(const format::PlanT &plan,
-                      const std::vector<EventList> &devices,
+/// What was noted while one plan ran without a break.
+struct TracedPlan {
+  const format::PlanT *plan = nullptr;
+  std::vector<int64_t> devices;  ///< of each coordinate
+  std::vector<EventList> events; ///< by coordinate
+};
+
+/// A hop between two plans: no device computed.
+struct TracedHop {
+  std::string to; ///< the plan
+  uint64_t begin = 0, end = 0;
+  int64_t bytes = 0;
+  int64_t devices = 0; ///< how many there are
+};
+
+/// The JSON of a run's events: a row for each device.
+std::string traceText(const std::vector<TracedPlan> &plans,
+                      const std::vector<TracedHop> &hops = {},
                       const TraceGroup &beside = {});
-Status writeTrace(const std::string &path, const format::PlanT &plan,
-                  const std::vector<EventList> &devices,
+Status writeTrace(const std::string &path, const std::vector<TracedPlan> &plans,
+                  const std::vector<TracedHop> &hops = {},
                   const TraceGroup &beside = {});
 
 } // namespace cleave::executor

@@ -34,97 +34,45 @@ int64_t bytesOf(const format::LeafT &leaf) {
   return elementsOf(leaf) * format::elementSize(leaf.type);
 }
 
-/// What `device` holds of a leaf; several parts where its first dim lies in
-/// several pieces, none where it does not reside.
-static std::vector<State::Part> partsOf(const format::LeafT &leaf,
-                                        const layout::Layout &layout,
-                                        const layout::Mesh &mesh,
-                                        int64_t device) {
-  Box box;
-  for (size_t i = 0; i < leaf.sizes.size(); ++i) {
-    const layout::Split &split = layout.dims[i];
-    box.dims.push_back(layout::isContiguous(split)
-                           ? layout::pieceOf(leaf.sizes[i], split, mesh, device)
-                           : layout::Piece{});
-  }
-  if (box.dims.empty() || layout::isContiguous(layout.dims.front())) {
-    return {{std::move(box), 0}};
-  }
-  std::vector<State::Part> parts;
-  size_t offset = 0;
-  for (const layout::Piece &piece : layout::piecesOf(
-           leaf.sizes.front(), layout.dims.front(), mesh, device)) {
-    State::Part part{box, offset};
-    part.box.dims.front() = piece;
-    offset += part.box.elements() * format::elementSize(leaf.type);
-    parts.push_back(std::move(part));
-  }
-  if (parts.empty()) {
-    parts.push_back({std::move(box), 0});
-  }
-  return parts;
-}
-
-/// Whether a layout is one that `partsOf` knows: not cut over times, and in
-/// several pieces at most along the first dim.
-static bool isKnown(const layout::Layout &layout, const layout::Mesh &mesh) {
-  for (size_t i = 0; i < layout.dims.size(); ++i) {
-    const layout::Split &split = layout.dims[i];
-    bool timed = std::any_of(
-        split.atoms.begin(), split.atoms.end(), [&](layout::AtomId atom) {
-          return mesh.isTime(atom) && mesh.atoms[atom].size > 1;
-        });
-    if (timed || (i > 0 && !layout::isContiguous(split))) {
-      return false;
-    }
-  }
-  return true;
-}
-
 Result<State> State::create(const format::PlanSetT &set, size_t plan,
                             std::span<device::Device *const> devices) {
-  const format::PlanT &chosen = *set.plans[plan];
-  layout::Mesh mesh = format::toLayout(*chosen.mesh);
-  assert(mesh.devices() == static_cast<int64_t>(devices.size()));
+  Result<Pieces> pieces = piecesOf(set, plan);
+  if (!pieces) {
+    return pieces.status();
+  }
   State state;
   state.plans = &set;
-  std::vector<size_t> bytes(devices.size(), 0);
-  for (size_t i = 0; i < set.leaves.size(); ++i) {
-    const format::LeafT &leaf = *set.leaves[i];
-    layout::Layout layout = format::toLayout(*chosen.layouts[i]);
-    if (!isKnown(layout, mesh)) {
-      return Status::error("`" + nameOf(leaf) +
-                           "` is cut in a way that this version does not run");
-    }
-    std::vector<std::vector<Part>> &held = state.held.emplace_back();
-    std::vector<size_t> &offsets = state.offsets.emplace_back();
-    std::vector<bool> &residents = state.residents.emplace_back();
-    for (size_t device = 0; device < devices.size(); ++device) {
-      bool resides =
-          format::resides(layout.residence, mesh.coordinateOf(device));
-      std::vector<Part> parts = partsOf(leaf, layout, mesh, device);
-      size_t size = 0;
-      for (Part &part : parts) {
-        if (!resides && !part.box.dims.empty()) {
-          part.box.dims.front() = {0, 0};
-        }
-        size +=
-            resides ? part.box.elements() * format::elementSize(leaf.type) : 0;
-      }
-      residents.push_back(resides);
-      held.push_back(std::move(parts));
-      offsets.push_back(bytes[device]);
-      bytes[device] += (size + 63) / 64 * 64;
-    }
-  }
+  state.planIndex = plan;
+  state.held = std::move(*pieces);
+  state.blocks.resize(set.leaves.size());
   for (size_t device = 0; device < devices.size(); ++device) {
-    Result<device::Memory> memory = devices[device]->allocate(bytes[device]);
-    if (!memory) {
-      return memory.status().in("the state");
+    state.deviceOf.push_back(static_cast<int64_t>(device));
+    device::Pool &pool = state.pools.emplace_back(*devices[device]);
+    size_t bytes = 0;
+    for (const std::vector<Held> &leaf : state.held) {
+      bytes += device::Pool::sizeOfBlock(leaf[device].bytes);
     }
-    state.memories.push_back(std::move(*memory));
+    CLEAVE_TRY(pool.reserve(bytes).in("the state"));
+    for (size_t leaf = 0; leaf < state.held.size(); ++leaf) {
+      Result<device::Block> block =
+          pool.allocate(state.held[leaf][device].bytes);
+      if (!block) {
+        return block.status().in("the state");
+      }
+      state.blocks[leaf].push_back(*block);
+    }
   }
   return state;
+}
+
+void State::addDevices(std::span<device::Device *const> all) {
+  for (size_t device = pools.size(); device < all.size(); ++device) {
+    pools.emplace_back(*all[device]);
+    for (size_t leaf = 0; leaf < leaves(); ++leaf) {
+      held[leaf].emplace_back();
+      blocks[leaf].emplace_back();
+    }
+  }
 }
 
 const format::LeafT &State::leaf(size_t index) const {
@@ -140,16 +88,12 @@ int State::find(const std::string &name) const {
   return -1;
 }
 
-void *State::pointer(int64_t device, size_t leaf) const {
-  return memories[device].data() + offsets[leaf][device];
-}
-
 transport::Pieces State::pieces(size_t index) const {
   transport::Pieces pieces{leaf(index).type, leaf(index).sizes, {}, {}, {}};
   // A leading dim of one, empty where it does not live: so may be a scalar.
   pieces.sizes.insert(pieces.sizes.begin(), 1);
-  for (size_t device = 0; device < memories.size(); ++device) {
-    for (const Part &part : held[index][device]) {
+  for (size_t device = 0; device < pools.size(); ++device) {
+    for (const Part &part : parts(device, index)) {
       Box &box = pieces.boxes.emplace_back(part.box);
       box.dims.insert(box.dims.begin(), {0, holds(device, index)});
       pieces.memory.push_back(static_cast<char *>(pointer(device, index)) +
@@ -234,11 +178,11 @@ void State::initialise(uint64_t newSeed) {
   std::vector<Work> work;
   for (size_t i = 0; i < leaves(); ++i) {
     size_t begin = work.size();
-    for (size_t device = 0; device < memories.size(); ++device) {
+    for (size_t device = 0; device < pools.size(); ++device) {
       if (!holds(device, i)) {
         continue;
       }
-      for (const Part &part : held[i][device]) {
+      for (const Part &part : parts(device, i)) {
         char *memory = static_cast<char *>(pointer(device, i)) + part.offset;
         auto same = std::find_if(
             work.begin() + begin, work.end(),

@@ -6,16 +6,17 @@
 // The state is global: leaves by path, the step, the data cursor and the seed.
 // A plan only says which device holds which piece of a leaf. Everything here
 // takes and gives global arrays in row-major order, so that what is saved or
-// set under one plan is right under any.
+// set under one plan is right under any. From plan to plan the state goes by a
+// relocation (Relocation.h), which changes where pieces are and no value.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef CLEAVE_RUNTIME_STATE_STATE_H
 #define CLEAVE_RUNTIME_STATE_STATE_H
 
-#include "layout/Layout.h"
-#include "runtime/device/Device.h"
+#include "runtime/device/Pool.h"
 #include "runtime/format/Plan_generated.h"
+#include "runtime/state/Pieces.h"
 #include "runtime/support/Status.h"
 #include "runtime/transport/HostCopy.h"
 
@@ -32,13 +33,15 @@ std::string nameOf(const format::LeafT &leaf);
 int64_t elementsOf(const format::LeafT &leaf);
 int64_t bytesOf(const format::LeafT &leaf); ///< of the global array
 
+class Relocation;
+
 /// The leaves of a plan set under one of its plans, in host-addressable
 /// memory. Not thread safe: between steps the caller's, during a step the
 /// devices'.
 class State {
 public:
-  /// Leaves of zeros. `set` outlives the state; `devices` one for each device
-  /// of the plan's mesh.
+  /// Leaves of zeros. `set` and `devices` outlive the state; coordinate i of
+  /// the plan's mesh is on device i.
   static Result<State> create(const format::PlanSetT &set, size_t plan,
                               std::span<device::Device *const> devices);
 
@@ -46,28 +49,31 @@ public:
   /// plan. Sets the seed; step and cursor become 0.
   void initialise(uint64_t seed);
 
-  size_t leaves() const { return held.size(); }
+  size_t leaves() const { return plans->leaves.size(); }
   const format::LeafT &leaf(size_t index) const;
   /// The position of the leaf called `name` (see nameOf), or -1.
   int find(const std::string &name) const;
 
-  /// A box of a leaf, dense and row major.
-  struct Part {
-    transport::Box box;
-    size_t offset = 0; ///< from `pointer`, in bytes
-  };
+  size_t plan() const { return planIndex; } ///< under which it is laid out
+  /// The device of each coordinate of the plan's mesh.
+  const std::vector<int64_t> &devices() const { return deviceOf; }
+  /// Adds devices that hold nothing, until there are as many as here.
+  void addDevices(std::span<device::Device *const> all);
+
   /// What a device holds of a leaf, one part after the other.
-  void *pointer(int64_t device, size_t leaf) const;
+  void *pointer(int64_t device, size_t leaf) const {
+    return blocks[leaf][device].data;
+  }
   const std::vector<Part> &parts(int64_t device, size_t leaf) const {
-    return held[leaf][device];
+    return held[leaf][device].parts;
   }
   /// Of a leaf that the device holds in one part.
   const transport::Box &box(int64_t device, size_t leaf) const {
-    return held[leaf][device].front().box;
+    return held[leaf][device].parts.front().box;
   }
   /// Whether the leaf lives on the device at all; elsewhere it has no memory.
   bool holds(int64_t device, size_t leaf) const {
-    return residents[leaf][device];
+    return held[leaf][device].resides;
   }
 
   /// The global array, `bytesOf(leaf)` bytes.
@@ -85,12 +91,15 @@ public:
 
 private:
   const format::PlanSetT *plans = nullptr;
-  std::vector<device::Memory> memories;             ///< by device
-  std::vector<std::vector<std::vector<Part>>> held; ///< by leaf, by device
-  std::vector<std::vector<size_t>> offsets;         ///< by leaf, by device
-  std::vector<std::vector<bool>> residents;         ///< by leaf, by device
+  size_t planIndex = 0;
+  std::vector<int64_t> deviceOf;                  ///< by coordinate
+  std::vector<device::Pool> pools;                ///< by device
+  Pieces held;                                    ///< by leaf, by *device*
+  std::vector<std::vector<device::Block>> blocks; ///< by leaf, by device
 
   transport::Pieces pieces(size_t leaf) const;
+  friend class Relocation;
+  friend class RelocationPlanner;
 };
 
 /// The elements of `box` of a leaf's first value, dense and row major.

@@ -141,7 +141,8 @@ TEST(Timeline, rowsStandBesideTheDevices) {
   notes.addStep(1'000'000'000);
   Prediction found = *tools::predict(notes.plan(), notes.devices);
   std::string text = executor::traceText(
-      notes.plan(), notes.devices, tools::simulatedRows(notes.plan(), found));
+      {{&notes.plan(), {0, 1}, notes.devices}}, {},
+      tools::simulatedRows(notes.plan(), found));
   nlohmann::json trace = nlohmann::json::parse(text);
   std::map<std::string, std::set<int>> groups;
   std::map<int, std::map<std::string, double>> begins; // by group

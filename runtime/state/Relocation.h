@@ -1,0 +1,113 @@
+//===- Relocation.h - The state on its way to another plan ------*- C++ -*-===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Carries out what transfer/Transfer.h plans, for devices whose memories this
+// process can read: each device's new pieces are filled straight from the old
+// pieces, wherever they are, so that nothing is staged.
+//
+// A piece that is the same under both plans stays where it is: nothing is
+// copied or allocated for it. Others get new memory. Leaves go in groups, one
+// after the other; the old pieces of a group are released when all its copies
+// are done, and what they leave is used by the next. A group is as large as the
+// limit on memory allows.
+//
+// Everything that can fail happens in `plan`, on copies of the pools' books:
+// what runs afterwards is copies alone.
+//
+//   Result<Relocation> way = Relocation::plan(state, plan, {}, transfers);
+//   for (size_t group = 0; group < way->groups(); ++group) {
+//     … way->copies(group): run each `transport::runTask`, on any threads …
+//   }
+//   way->finish(state);
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_RUNTIME_STATE_RELOCATION_H
+#define CLEAVE_RUNTIME_STATE_RELOCATION_H
+
+#include "runtime/state/State.h"
+#include "transfer/Transfer.h"
+
+#include <map>
+
+namespace cleave::state {
+
+struct RelocationOptions {
+  /// Bytes that a device may need beside the larger of its old and new state.
+  int64_t memory = int64_t(64) << 20;
+  bool relabel = true; ///< choose the devices of the new mesh
+};
+
+/// Transfers between the plans of a set, made when they are first needed and
+/// kept. Not thread safe.
+class Transfers {
+public:
+  /// `set` outlives this.
+  explicit Transfers(const format::PlanSetT &set) : set(&set) {}
+
+  struct Way {
+    transfer::Transfer transfer;
+    Pieces pieces; ///< of the new plan, by coordinate
+  };
+  /// From a plan on given devices, of `devices` in all, to another.
+  Result<const Way *> find(size_t from, const std::vector<int64_t> &on,
+                           size_t to, size_t devices, bool relabel);
+
+private:
+  struct Key {
+    size_t from, to, devices;
+    bool relabel;
+    std::vector<int64_t> on;
+    auto operator<=>(const Key &) const = default;
+  };
+  const format::PlanSetT *set;
+  std::map<Key, Way> ways;
+};
+
+class Relocation {
+public:
+  /// Of a state whose devices are at least as many as the plan's. Fails where
+  /// the limit on memory is too small, with what it would have to be.
+  static Result<Relocation> plan(const State &state, size_t plan,
+                                 const RelocationOptions &options,
+                                 Transfers &transfers);
+
+  /// One rectangle of one leaf, from one memory to another.
+  struct Copy {
+    transport::TransferTask task;
+    transport::Tensors tensors;
+    size_t bytes = 0;
+  };
+  size_t groups() const { return steps.size(); }
+  /// In any order, on any threads; all of a group before those of the next.
+  const std::vector<Copy> &copies(size_t group) const { return steps[group]; }
+  /// The state is under the new plan from here on.
+  void finish(State &state) &&;
+
+  const transfer::Summary &summary() const { return figures; }
+  /// Most bytes that a device needs beside the larger of its old and new state.
+  int64_t extra() const { return mostExtra; }
+
+private:
+  friend class RelocationPlanner;
+  Relocation() = default;
+  size_t target = 0;
+  std::vector<int64_t> deviceOf;
+  std::vector<device::Pool> pools;
+  Pieces held; ///< by leaf, by device
+  std::vector<std::vector<device::Block>> blocks;
+  std::vector<bool> used; ///< by device: whether it has a coordinate
+  std::vector<std::vector<Copy>> steps;
+  transfer::Summary figures;
+  int64_t mostExtra = 0;
+};
+
+/// Whether a state under one plan could go to another. Fails as `plan` does.
+Status checkRelocation(const format::PlanSetT &set, size_t from, size_t to,
+                       const RelocationOptions &options, Transfers &transfers);
+
+} // namespace cleave::state
+
+#endif // CLEAVE_RUNTIME_STATE_RELOCATION_H
