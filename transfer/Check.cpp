@@ -25,9 +25,13 @@ static int64_t product(int64_t a, int64_t b) {
 
 static std::string problemOf(const Side &side, const std::string &name) {
   int64_t devices = 1;
-  for (const layout::Atom &atom : side.mesh.atoms) {
+  for (layout::AtomId i = 0; i < side.mesh.atoms.size(); ++i) {
+    const layout::Atom &atom = side.mesh.atoms[i];
     if (atom.size < 1) {
       return "the " + name + " mesh has an axis of no size";
+    }
+    if (side.mesh.isTime(i)) {
+      continue; // one device runs through it
     }
     devices = product(devices, atom.size);
     if (devices < 0 || devices > mostDevices) {

@@ -57,6 +57,8 @@ public:
   size_t plan() const { return planIndex; } ///< under which it is laid out
   /// The device of each coordinate of the plan's mesh.
   const std::vector<int64_t> &devices() const { return deviceOf; }
+  /// Bytes of the state's blocks on a device.
+  size_t memoryUsed(size_t device) const { return pools[device].used(); }
   /// Adds devices that hold nothing, until there are as many as here.
   void addDevices(std::span<device::Device *const> all);
 

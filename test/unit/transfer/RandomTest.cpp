@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Execute.h"
+#include "RandomLayouts.h"
 
 #include <gtest/gtest.h>
 
@@ -19,100 +20,19 @@
 using namespace cleave;
 using namespace cleave::transfer;
 using namespace cleave::transfer::test;
+using cleave::test::RandomLayouts;
 
 namespace {
 
-/// Makes requests: 1 to 9 devices a mesh, up to three dims, several atoms on
-/// one, sizes that divide nothing, empty pieces, units, cuts, places, dealt
-/// pieces, parts of an atom, groups, spare devices, tiny budgets.
-class Maker {
+/// Makes requests between random layouts: groups, spare devices, tiny budgets.
+class Maker : public RandomLayouts {
 public:
-  explicit Maker(uint32_t seed) : random(seed) {}
-
+  using RandomLayouts::RandomLayouts;
   Request make();
-  std::mt19937 random;
 
 private:
-  int64_t below(int64_t bound) { return random() % bound; }
-  bool oneIn(int64_t count) { return below(count) == 0; }
-  template <typename T> void shuffle(std::vector<T> &values) {
-    for (size_t i = values.size(); i > 1; --i) {
-      std::swap(values[i - 1], values[below(i)]);
-    }
-  }
-
-  layout::Mesh mesh();
-  layout::Layout layout(const std::vector<int64_t> &sizes,
-                        const layout::Mesh &mesh);
-  void addCuts(layout::Split &split, int64_t size, int64_t coordinates);
   std::vector<int64_t> placement(int64_t coordinates, int64_t devices);
 };
-
-layout::Mesh Maker::mesh() {
-  layout::Mesh mesh;
-  int64_t rest = 1 + below(9);
-  for (int64_t factor = 2; rest > 1; ++factor) {
-    for (; rest % factor == 0; rest /= factor) {
-      mesh.atoms.push_back({"", factor});
-    }
-  }
-  if (oneIn(4)) {
-    mesh.atoms.push_back({"", 1});
-  }
-  shuffle(mesh.atoms);
-  for (size_t i = 0; i < mesh.atoms.size(); ++i) {
-    mesh.atoms[i].name = std::string(1, static_cast<char>('a' + i));
-  }
-  return mesh;
-}
-
-void Maker::addCuts(layout::Split &split, int64_t size, int64_t coordinates) {
-  int64_t rounds = oneIn(3) ? 2 : 1;
-  if (oneIn(3)) {
-    split.unit = 1 + below(4);
-  }
-  if (rounds == 2 || oneIn(3)) {
-    for (int64_t i = 0; i < rounds * coordinates; ++i) {
-      split.places.push_back(i % coordinates);
-    }
-    shuffle(split.places);
-  }
-  if (oneIn(3)) {
-    split.cuts = {0, size};
-    for (int64_t i = 1; i < rounds * coordinates; ++i) {
-      split.cuts.push_back(below(size + 1));
-    }
-    std::sort(split.cuts.begin(), split.cuts.end());
-  }
-}
-
-layout::Layout Maker::layout(const std::vector<int64_t> &sizes,
-                             const layout::Mesh &mesh) {
-  layout::Layout layout;
-  layout.dims.resize(sizes.size());
-  std::vector<layout::AtomId> atoms(mesh.atoms.size());
-  std::iota(atoms.begin(), atoms.end(), 0);
-  shuffle(atoms);
-  for (layout::AtomId atom : atoms) {
-    int64_t dim = below(static_cast<int64_t>(sizes.size()) + 1);
-    if (dim < static_cast<int64_t>(sizes.size())) {
-      layout.dims[dim].atoms.push_back(atom);
-    } else if (oneIn(3)) {
-      int64_t size = mesh.atoms[atom].size, begin = below(size);
-      layout.residence.push_back(
-          {atom, begin, begin + 1 + below(size - begin)});
-      if (oneIn(2)) {
-        layout.residence.push_back({atom, size - 1, size});
-      }
-    }
-  }
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (oneIn(2)) {
-      addCuts(layout.dims[i], sizes[i], mesh.sizeOf(layout.dims[i].atoms));
-    }
-  }
-  return layout;
-}
 
 std::vector<int64_t> Maker::placement(int64_t coordinates, int64_t devices) {
   std::vector<int64_t> placement(devices);
