@@ -130,12 +130,11 @@ Status RelocationPlanner::tooLarge(size_t leaf, int64_t memory) const {
       where = device;
     }
   }
-  constexpr size_t mega = size_t(1) << 20;
   return Status::error("`" + nameOf(*set.leaves[leaf]) + "` needs " +
-                       std::to_string((needed + mega - 1) / mega) +
-                       " MiB on device " + std::to_string(where) +
+                       std::to_string(needed) + " bytes on device " +
+                       std::to_string(where) +
                        " while it moves, beside the state; a hop may take " +
-                       std::to_string(memory / int64_t(mega)) + " MiB");
+                       std::to_string(memory));
 }
 
 Status RelocationPlanner::allocate(size_t leaf) {

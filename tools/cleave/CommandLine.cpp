@@ -233,6 +233,18 @@ int runCommandLine(int argc, char **argv) {
       ->required();
   run.app.add_option("--plan", options.plan,
                      "the plan to run; default: the set's start");
+  run.app
+      .add_option("--at", options.at,
+                  "hop to another plan of the set after so many steps: --at "
+                  "200=deep (repeatable)")
+      ->type_name("STEP=PLAN")
+      ->allow_extra_args(false);
+  run.app
+      .add_option("--hop-memory", options.hopMemory,
+                  "bytes that a device may need for a hop beside the larger of "
+                  "its old and new state (64MiB)")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("64MiB");
   run.app.add_option("--steps", options.steps, "optimizer steps")
       ->capture_default_str()
       ->check(checkCount);

@@ -47,6 +47,8 @@ struct Options {
   std::string trace;
   std::string metrics;
   std::string dumpBatches;
+  std::vector<std::string> at; ///< `200=deep`
+  int64_t hopMemory = int64_t(64) << 20;
   std::string prompt = "\n";
   int64_t length = 200;
   double temperature = 0.8;

@@ -1,0 +1,407 @@
+//===- Trainer.cpp - The loop of a run ------------------------------------===//
+//
+// Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/cleave/Trainer.h"
+
+#include "runtime/state/Checkpoint.h"
+#include "runtime/support/Stop.h"
+#include "tools/cleave/Explain.h"
+#include "tools/cleave/PipelineReport.h"
+#include "tools/cleave/Timeline.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <unistd.h>
+
+namespace cleave::tools {
+
+Status Trainer::load() {
+  if (options.load.empty()) {
+    session->state().initialise(options.seed);
+    return Status();
+  }
+  Result<state::Metadata> metadata =
+      state::loadCheckpoint(options.load, session->state());
+  return metadata ? Status() : metadata.status();
+}
+
+Result<Appointments> parseAppointments(const std::vector<std::string> &texts) {
+  Appointments result;
+  for (const std::string &text : texts) {
+    int64_t step = 0;
+    size_t equals = std::min(text.find('='), text.size());
+    auto [stop, error] =
+        std::from_chars(text.data(), text.data() + equals, step);
+    if (error != std::errc() || stop != text.data() + equals || step < 0 ||
+        equals + 1 >= text.size()) {
+      return Status::error("`--at " + text +
+                           "` does not say when and whereto: write STEP=PLAN, "
+                           "as in 200=deep");
+    }
+    result.emplace(step, text.substr(equals + 1));
+  }
+  return result;
+}
+
+/// A text keeps the ids that the checkpoint was trained with.
+Status Trainer::openData() {
+  data::CorpusOptions corpusOptions;
+  if (!options.load.empty()) {
+    Result<state::Metadata> metadata =
+        state::readCheckpointMetadata(options.load);
+    if (!metadata) {
+      return metadata.status();
+    }
+    auto found = metadata->find(vocabularyKey);
+    if (found != metadata->end()) {
+      Result<data::Vocabulary> vocabulary =
+          data::Vocabulary::parse(found->second);
+      if (!vocabulary) {
+        return vocabulary.status().in(options.load);
+      }
+      corpusOptions.vocabulary = *vocabulary;
+    }
+  }
+  Result<data::Corpus> opened = data::Corpus::open(options.data, corpusOptions);
+  if (!opened) {
+    return opened.status();
+  }
+  corpus.emplace(std::move(*opened));
+  return Status();
+}
+
+/// Those of the plan that runs: plans may differ in their batch.
+Status Trainer::openBatches() {
+  Result<Batches> training =
+      Batches::create(session->program("train"), *corpus, data::Part::Train);
+  if (!training) {
+    return training.status();
+  }
+  batches.emplace(std::move(*training));
+  heldOut.reset();
+  if (session->hasProgram("eval")) {
+    Result<Batches> held =
+        Batches::create(session->program("eval"), *corpus, data::Part::HeldOut);
+    if (held) {
+      heldOut.emplace(std::move(*held));
+    } else {
+      std::cerr << "note: no evaluation: " << held.message() << "\n";
+    }
+  }
+  return Status();
+}
+
+/// All that could keep a hop from being made.
+Status Trainer::prepareHops() {
+  Result<Appointments> parsed = parseAppointments(options.at);
+  if (!parsed) {
+    return parsed.status();
+  }
+  appointments = std::move(*parsed);
+  std::string from = session->plan().name;
+  for (const auto &[step, plan] : appointments) {
+    CLEAVE_TRY(session->prepare(plan));
+    CLEAVE_TRY(session->checkHop(from, plan, {.memory = options.hopMemory}));
+    from = plan;
+  }
+  return Status();
+}
+
+/// What would fail after the last step fails before the first.
+Status Trainer::openFiles() {
+  for (const std::string &path : {options.save, options.trace}) {
+    if (!path.empty()) {
+      CLEAVE_TRY(ReplacedFile::check(path));
+    }
+  }
+  if (!options.metrics.empty()) {
+    Result<metrics::MetricsFile> file =
+        metrics::MetricsFile::open(options.metrics, !options.load.empty());
+    if (!file) {
+      return file.status();
+    }
+    metrics.emplace(std::move(*file));
+  }
+  if (!options.dumpBatches.empty()) {
+    Result<ReplacedFile> file = ReplacedFile::create(options.dumpBatches);
+    if (!file) {
+      return file.status();
+    }
+    batchFile.emplace(std::move(*file));
+  }
+  return Status();
+}
+
+Status Trainer::prepare() {
+  terminal = isatty(STDOUT_FILENO);
+  Result<std::unique_ptr<executor::Session>> opened =
+      openSession(options.file, options.plan);
+  if (!opened) {
+    return opened.status();
+  }
+  session = std::move(*opened);
+  CLEAVE_TRY(openData());
+  CLEAVE_TRY(openBatches());
+  CLEAVE_TRY(load());
+  CLEAVE_TRY(prepareHops());
+  CLEAVE_TRY(openFiles());
+  if (!options.trace.empty()) {
+    session->startTrace();
+  }
+  return Status();
+}
+
+/// The mean loss of up to eight batches of held-out text.
+Status Trainer::evaluate() {
+  uint64_t size = static_cast<uint64_t>(heldOut->size());
+  uint64_t count =
+      std::max<uint64_t>(1, std::min<uint64_t>(8, heldOut->samples() / size));
+  double sum = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    CLEAVE_TRY(heldOut->read(0, i * size));
+    CLEAVE_TRY(session->run("eval", heldOut->feeds()));
+    Result<float> value = session->scalar("eval", format::OutputKind::Loss);
+    if (!value) {
+      return value.status();
+    }
+    sum += *value;
+  }
+  heldOutLoss = sum / static_cast<double>(count);
+  return Status();
+}
+
+Status Trainer::step() {
+  state::State &state = session->state();
+  CLEAVE_TRY(batches->read(state.seed, state.cursor));
+  if (batchFile) {
+    for (const executor::Feed &feed : batches->feeds()) {
+      CLEAVE_TRY(batchFile->write(feed.tokens.data(),
+                                  feed.tokens.size() * sizeof(int32_t)));
+    }
+  }
+  auto begin = std::chrono::steady_clock::now();
+  CLEAVE_TRY(session->train(batches->feeds()));
+  seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+          .count();
+  state.cursor += static_cast<uint64_t>(batches->size());
+  Result<float> value = session->scalar("train", format::OutputKind::Loss);
+  if (!value) {
+    return value.status();
+  }
+  loss = *value;
+  norm.reset();
+  for (const auto &output : session->program("train").outputs) {
+    if (output->kind == format::OutputKind::GradientNorm) {
+      Result<float> found =
+          session->scalar("train", format::OutputKind::GradientNorm);
+      if (found) {
+        norm = *found;
+      }
+    }
+  }
+  ++done;
+  return Status();
+}
+
+void Trainer::report(double elapsed, bool last) {
+  if (options.quiet) {
+    return;
+  }
+  double perStep = elapsed / static_cast<double>(done);
+  std::string line = "step " + std::to_string(session->state().step) + "  ";
+  char text[160];
+  std::snprintf(text, sizeof text, "%lld/%lld  loss %.4f",
+                static_cast<long long>(done),
+                static_cast<long long>(options.steps), loss);
+  line += text;
+  if (heldOutLoss) {
+    std::snprintf(text, sizeof text, "  held out %.4f", *heldOutLoss);
+    line += text;
+  }
+  std::snprintf(text, sizeof text, "  %.0f ms  %.0f tokens/s", perStep * 1e3,
+                static_cast<double>(batches->tokens()) / perStep);
+  line += text;
+  if (!last) {
+    std::snprintf(text, sizeof text, "  %.0f s left",
+                  perStep * static_cast<double>(options.steps - done));
+    line += text;
+  }
+  if (terminal) {
+    std::printf("\r\033[K%s%s", line.c_str(), last ? "\n" : "");
+  } else {
+    std::printf("%s\n", line.c_str());
+  }
+  std::fflush(stdout);
+}
+
+Status Trainer::writeMetrics(bool evaluated) {
+  if (!metrics) {
+    return Status();
+  }
+  metrics::Record record = {
+      {"step", static_cast<int64_t>(session->state().step)},
+      {"loss", static_cast<double>(loss)},
+      {"seconds", seconds},
+      {"samples", static_cast<int64_t>(session->state().cursor)},
+      {"plan", session->plan().name}};
+  if (norm) {
+    record.push_back({"gradient_norm", static_cast<double>(*norm)});
+  }
+  if (evaluated) {
+    record.push_back({"held_out", *heldOutLoss});
+  }
+  return metrics->write(record);
+}
+
+void Trainer::say(const std::string &line) {
+  if (!options.quiet) {
+    std::printf("%s%s\n", terminal ? "\r\033[K" : "", line.c_str());
+    std::fflush(stdout);
+  }
+}
+
+Status Trainer::hop(const std::string &plan, const std::string &reason) {
+  Result<executor::HopReport> report =
+      session->hop(plan, {.memory = options.hopMemory});
+  if (!report) {
+    return report.status();
+  }
+  CLEAVE_TRY(openBatches());
+  uint64_t at = session->state().step;
+  say("step " + std::to_string(at) + "  hop from " + report->from + " to " +
+      report->to + " (" + reason + "): " + formatBytes(report->bytes) +
+      " moved, " + formatBytes(report->keptBytes) + " in place, in " +
+      formatSeconds(report->seconds));
+  if (!metrics) {
+    return Status();
+  }
+  return metrics->write({{"step", static_cast<int64_t>(at)},
+                         {"event", "hop"},
+                         {"from", report->from},
+                         {"to", report->to},
+                         {"reason", reason},
+                         {"bytes", report->bytes},
+                         {"kept_bytes", report->keptBytes},
+                         {"busiest_bytes", report->busiest},
+                         {"extra_bytes", report->extra},
+                         {"seconds", report->seconds}});
+}
+
+Status Trainer::keepAppointments() {
+  int64_t at = static_cast<int64_t>(session->state().step);
+  auto [due, end] = appointments.equal_range(at);
+  for (; due != end; ++due) {
+    CLEAVE_TRY(hop(due->second, "--at"));
+  }
+  return Status();
+}
+
+Status Trainer::train() {
+  catchStopSignals();
+  if (!options.quiet) {
+    std::printf("plan %s: %lld devices, %lld sequences of %lld tokens a step, "
+                "%llu sequences of text\n",
+                session->plan().name.c_str(),
+                static_cast<long long>(session->devices()),
+                static_cast<long long>(batches->size()),
+                static_cast<long long>(batches->tokens() / batches->size()),
+                static_cast<unsigned long long>(batches->samples()));
+  }
+  auto begin = std::chrono::steady_clock::now();
+  auto shown = begin;
+  // Plain output gets about twenty lines, a terminal ten a second.
+  int64_t stride = std::max<int64_t>(1, options.steps / 20);
+  int64_t said = session->set().eval_every;
+  int64_t evaluateEvery = said > 0 ? said : 5 * stride;
+  while (done < options.steps) {
+    if (stopRequested()) {
+      stopped = true;
+      break;
+    }
+    CLEAVE_TRY(keepAppointments());
+    CLEAVE_TRY(step());
+    if (!std::isfinite(loss)) {
+      return Status::error(
+          "the loss is " + std::string(std::isnan(loss) ? "NaN" : "infinite") +
+          " at step " + std::to_string(session->state().step) +
+          "; nothing was saved, and earlier checkpoints are as they were (a "
+          "smaller rate, or clipping, may help)");
+    }
+    bool due = done % stride == 0 || done == options.steps;
+    int64_t at = static_cast<int64_t>(session->state().step);
+    bool evaluates =
+        heldOut && (at % evaluateEvery == 0 || done == options.steps);
+    if (evaluates) {
+      CLEAVE_TRY(evaluate());
+    }
+    // A full disk ends the run as ^C does: what was learned is saved.
+    trouble = writeMetrics(evaluates);
+    if (!trouble) {
+      return Status();
+    }
+    auto now = std::chrono::steady_clock::now();
+    if (terminal ? now - shown > std::chrono::milliseconds(100) ||
+                       done == options.steps
+                 : due) {
+      shown = now;
+      report(std::chrono::duration<double>(now - begin).count(),
+             done == options.steps);
+    }
+  }
+  if (stopped) {
+    std::printf("%sstopped on request after step %llu\n", terminal ? "\n" : "",
+                static_cast<unsigned long long>(session->state().step));
+  }
+  return Status();
+}
+
+/// With the pipeline's simulation beside what was measured.
+Status Trainer::writeTrace() {
+  std::optional<Prediction> prediction =
+      predict(session->plan(), session->events());
+  executor::TraceGroup simulated;
+  if (prediction) {
+    simulated = simulatedRows(session->plan(), *prediction);
+  }
+  CLEAVE_TRY(session->writeTrace(options.trace, simulated));
+  if (options.quiet) {
+    return Status();
+  }
+  if (prediction) {
+    std::printf("measured %s a step, simulated from the stages' times %s\n",
+                formatSeconds(prediction->measured).c_str(),
+                formatSeconds(prediction->timeline.makespan).c_str());
+  }
+  std::printf("wrote %s (open it in https://ui.perfetto.dev)\n",
+              options.trace.c_str());
+  return Status();
+}
+
+Status Trainer::finish() {
+  if (batchFile) {
+    CLEAVE_TRY(batchFile->commit());
+  }
+  if (!options.save.empty()) {
+    state::Metadata extra;
+    if (!corpus->vocabulary().empty()) {
+      extra[vocabularyKey] = corpus->vocabulary().text();
+    }
+    CLEAVE_TRY(state::saveCheckpoint(options.save, session->state(),
+                                     session->set().model, extra));
+    if (!options.quiet) {
+      std::printf("saved %s\n", options.save.c_str());
+    }
+  }
+  return options.trace.empty() ? Status() : writeTrace();
+}
+
+} // namespace cleave::tools
