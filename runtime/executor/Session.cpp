@@ -296,7 +296,7 @@ void Session::Implementation::relocate(state::Relocation relocation) {
     std::atomic<size_t> next{0};
     Status never = crew->all([&](int64_t) {
       for (size_t at; (at = next.fetch_add(1)) < copies.size();) {
-        transport::runTask(copies[at].task, &copies[at].tensors);
+        transport::streamTask(copies[at].task, &copies[at].tensors);
       }
       return Status();
     });
@@ -436,6 +436,7 @@ Result<HopReport> Session::hop(const std::string &plan,
   report.keptBytes = summary.keptBytes;
   report.busiest = summary.busiest();
   report.extra = relocation->extra();
+  report.copied = relocation->copiedBytes();
   report.planning = secondsSince(begin);
   if (self.tracing) {
     self.traced.push_back(self.tracedPlan());

@@ -56,10 +56,11 @@ struct HopReport {
   std::string from, to;  ///< plans
   int64_t bytes = 0;     ///< that went from device to device, in all
   int64_t keptBytes = 0; ///< that were in place already, in all
-  int64_t busiest = 0;   ///< most bytes that one device sent or received
-  int64_t extra = 0;     ///< most bytes beside the state that a device needed
-  double seconds = 0;    ///< in which nothing trained, without `planning`
-  double planning = 0;   ///< seconds to prepare the plan and the transfer
+  int64_t copied = 0;  ///< `bytes`, and what only changed its place on a device
+  int64_t busiest = 0; ///< most bytes that one device sent or received
+  int64_t extra = 0;   ///< most bytes beside the state that a device needed
+  double seconds = 0;  ///< in which nothing trained, without `planning`
+  double planning = 0; ///< seconds to prepare the plan and the transfer
 };
 
 /// The global array of an input of tokens, row major.

@@ -310,6 +310,9 @@ Status RelocationPlanner::run(const RelocationOptions &options,
     for (size_t done = first; done < next; ++done) {
       release(order[done]);
     }
+    for (const Copy &copy : copies) {
+      result.allCopied += static_cast<int64_t>(copy.bytes);
+    }
     if (!copies.empty()) {
       result.steps.push_back(std::move(copies));
     }

@@ -87,6 +87,9 @@ public:
   void finish(State &state) &&;
 
   const transfer::Summary &summary() const { return figures; }
+  /// Bytes that are copied: what moves between devices, and what stays on its
+  /// device but not in its place.
+  int64_t copiedBytes() const { return allCopied; }
   /// Most bytes that a device needs beside the larger of its old and new state.
   int64_t extra() const { return mostExtra; }
 
@@ -101,7 +104,7 @@ private:
   std::vector<bool> used; ///< by device: whether it has a coordinate
   std::vector<std::vector<Copy>> steps;
   transfer::Summary figures;
-  int64_t mostExtra = 0;
+  int64_t mostExtra = 0, allCopied = 0;
 };
 
 /// Whether a state under one plan could go to another. Fails as `plan` does.

@@ -9,7 +9,12 @@
 #include "runtime/format/Convert.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace cleave::transport {
 
@@ -175,7 +180,57 @@ void reduceRuns(const TransferTask &task, const Tensors *tensors) {
   });
 }
 
+#if defined(__SSE2__)
+/// memcpy with stores that go past the caches. What follows the run is asked
+/// for while it is copied: runs of a strided box are too short for the
+/// processor to see it coming.
+void streamRun(char *to, const char *from, size_t bytes, const char *next) {
+  constexpr size_t line = 64;
+  size_t head = (line - reinterpret_cast<uintptr_t>(to) % line) % line;
+  head = std::min(head, bytes);
+  std::memcpy(to, from, head);
+  to += head, from += head, bytes -= head;
+  constexpr size_t ahead = 8 * line;
+  for (; bytes >= line; to += line, from += line, bytes -= line) {
+    const char *soon = bytes > ahead ? from + ahead : next + (ahead - bytes);
+    _mm_prefetch(soon, _MM_HINT_NTA);
+    const auto *in = reinterpret_cast<const __m128i *>(from);
+    auto *out = reinterpret_cast<__m128i *>(to);
+    __m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1),
+            c = _mm_loadu_si128(in + 2), d = _mm_loadu_si128(in + 3);
+    _mm_stream_si128(out, a);
+    _mm_stream_si128(out + 1, b);
+    _mm_stream_si128(out + 2, c);
+    _mm_stream_si128(out + 3, d);
+  }
+  std::memcpy(to, from, bytes);
+}
+#endif
+
 } // namespace
+
+void streamTask(const TransferTask &task, const Tensors *tensors) {
+#if defined(__SSE2__)
+  const TransferTask::Side &from = task.sources.front();
+  size_t element = format::elementSize(task.type);
+  constexpr size_t shortest = 256; // bytes of a run that are worth it
+  if (task.run * element >= shortest) {
+    const char *source = static_cast<const char *>(tensors[from.rank].source);
+    int64_t step = from.strides.empty() ? 0 : from.strides.back();
+    forEachRun(task, [&](const int64_t *at) {
+      const char *here = source + positionOf(from, at) * element;
+      for (const TransferTask::Side &to : task.targets) {
+        streamRun(static_cast<char *>(tensors[to.rank].target) +
+                      positionOf(to, at) * element,
+                  here, task.run * element, here + step * element);
+      }
+    });
+    _mm_sfence();
+    return;
+  }
+#endif
+  runTask(task, tensors);
+}
 
 void runTask(const TransferTask &task, const Tensors *tensors) {
   if (task.sources.size() == 1) {

@@ -43,6 +43,11 @@ struct Tensors {
 /// with the same box. Allocates nothing.
 void runTask(const TransferTask &task, const Tensors *tensors);
 
+/// The same of a task with one source, for what is larger than the caches and
+/// will not be read soon: writes past them, which spares memory the reading of
+/// lines that are then overwritten. Source and target do not overlap.
+void streamTask(const TransferTask &task, const Tensors *tensors);
+
 } // namespace cleave::transport
 
 #endif // CLEAVE_RUNTIME_TRANSPORT_TRANSFERTASK_H
