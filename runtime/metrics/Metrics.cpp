@@ -7,8 +7,11 @@
 
 #include "runtime/metrics/Metrics.h"
 
+#include "runtime/support/File.h"
+
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -23,6 +26,38 @@ std::string lineOf(const Record &record) {
   }
   return line.dump(-1, ' ', false,
                    nlohmann::ordered_json::error_handler_t::replace);
+}
+
+Status cutAfter(const std::string &path, int64_t step) {
+  if (::access(path.c_str(), F_OK) != 0) {
+    return Status();
+  }
+  Result<std::vector<char>> bytes = readFile(path);
+  if (!bytes) {
+    return bytes.status();
+  }
+  std::string kept;
+  auto begin = bytes->begin();
+  for (auto end = begin;
+       (end = std::find(begin, bytes->end(), '\n')) != bytes->end();
+       begin = end + 1) {
+    nlohmann::json line = nlohmann::json::parse(begin, end, nullptr, false);
+    if (!line.is_object()) {
+      return Status::error("`" + path + "` has a line that is no metrics");
+    }
+    int64_t at = line.contains("step") && line["step"].is_number_integer()
+                     ? line["step"].get<int64_t>()
+                     : 0;
+    if (at < step || (at == step && !line.contains("event"))) {
+      kept.append(begin, end + 1);
+    }
+  }
+  Result<ReplacedFile> file = ReplacedFile::create(path);
+  if (!file) {
+    return file.status();
+  }
+  CLEAVE_TRY(file->write(kept.data(), kept.size()));
+  return file->commit();
 }
 
 Result<MetricsFile> MetricsFile::open(const std::string &path, bool append) {

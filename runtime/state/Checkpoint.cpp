@@ -8,29 +8,97 @@
 #include "runtime/state/Checkpoint.h"
 #include "runtime/format/Convert.h"
 
+#include <atomic>
 #include <charconv>
 #include <set>
+#include <thread>
 
 namespace cleave::state {
 
-Status saveCheckpoint(const std::string &path, const State &state,
-                      const std::string &model, const Metadata &extra) {
+static constexpr uint64_t formatVersion = 1;
+
+static std::vector<TensorInfo> infosOf(const State &state) {
   std::vector<TensorInfo> infos;
   for (size_t i = 0; i < state.leaves(); ++i) {
     const format::LeafT &leaf = state.leaf(i);
     infos.push_back({nameOf(leaf), leaf.type, leaf.sizes});
   }
+  return infos;
+}
+
+static Metadata metadataOf(const std::string &model, uint64_t step,
+                           uint64_t cursor, uint64_t seed,
+                           const Metadata &extra) {
   Metadata metadata = extra;
+  metadata["format"] = std::to_string(formatVersion);
   metadata["model"] = model;
-  metadata["step"] = std::to_string(state.step);
-  metadata["cursor"] = std::to_string(state.cursor);
-  metadata["seed"] = std::to_string(state.seed);
-  Result<SafetensorsWriter> writer =
-      SafetensorsWriter::create(path, std::move(infos), metadata);
+  metadata["step"] = std::to_string(step);
+  metadata["cursor"] = std::to_string(cursor);
+  metadata["seed"] = std::to_string(seed);
+  return metadata;
+}
+
+void StateCopy::take(const State &state) {
+  infos = infosOf(state);
+  leaves.resize(state.leaves());
+  numbers[0] = state.step;
+  numbers[1] = state.cursor;
+  numbers[2] = state.seed;
+  std::atomic<size_t> next{0};
+  auto copy = [&] {
+    for (size_t i; (i = next.fetch_add(1)) < leaves.size();) {
+      leaves[i].resize(bytesOf(state.leaf(i)));
+      state.gather(i, leaves[i].data());
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) {
+    threads.emplace_back(copy);
+  }
+  copy();
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
+}
+
+Status saveCheckpoint(const std::string &path, const StateCopy &state,
+                      const std::string &model, const Metadata &extra) {
+  DataHash hash;
+  for (const std::vector<char> &leaf : state.leaves) {
+    hash.add(leaf.data(), leaf.size());
+  }
+  Result<SafetensorsWriter> writer = SafetensorsWriter::create(
+      path, state.infos,
+      metadataOf(model, state.numbers[0], state.numbers[1], state.numbers[2],
+                 extra),
+      hash.value());
   if (!writer) {
     return writer.status();
   }
+  for (const std::vector<char> &leaf : state.leaves) {
+    CLEAVE_TRY(writer->write(leaf.data()));
+  }
+  return writer->commit();
+}
+
+/// A leaf at a time, so that no second state is needed; the hash, which stands
+/// before the data, takes a pass of its own.
+Status saveCheckpoint(const std::string &path, const State &state,
+                      const std::string &model, const Metadata &extra) {
   std::vector<char> global;
+  DataHash hash;
+  for (size_t i = 0; i < state.leaves(); ++i) {
+    global.resize(bytesOf(state.leaf(i)));
+    state.gather(i, global.data());
+    hash.add(global.data(), global.size());
+  }
+  Result<SafetensorsWriter> writer = SafetensorsWriter::create(
+      path, infosOf(state),
+      metadataOf(model, state.step, state.cursor, state.seed, extra),
+      hash.value());
+  if (!writer) {
+    return writer.status();
+  }
   for (size_t i = 0; i < state.leaves(); ++i) {
     global.resize(bytesOf(state.leaf(i)));
     state.gather(i, global.data());
@@ -98,6 +166,33 @@ static Result<uint64_t> number(const Metadata &metadata,
                        "`; it is not a checkpoint of a run");
 }
 
+/// Files of before there were versions have none.
+static Status checkFormat(const Metadata &metadata) {
+  if (!metadata.contains("format")) {
+    return Status();
+  }
+  Result<uint64_t> version = number(metadata, "format");
+  if (!version) {
+    return version.status();
+  }
+  return *version <= formatVersion
+             ? Status()
+             : Status::error("it is of format version " +
+                             std::to_string(*version) +
+                             "; this program reads up to " +
+                             std::to_string(formatVersion));
+}
+
+Status checkCheckpoint(const std::string &path) {
+  Result<SafetensorsReader> reader = SafetensorsReader::open(path);
+  if (!reader) {
+    return reader.status();
+  }
+  std::string context = "cannot load `" + path + "`";
+  CLEAVE_TRY(checkFormat(reader->metadata()).in(context));
+  return reader->check().in(context);
+}
+
 Result<Metadata> loadCheckpoint(const std::string &path, State &state,
                                 const LoadOptions &options) {
   Result<SafetensorsReader> reader = SafetensorsReader::open(path);
@@ -105,6 +200,7 @@ Result<Metadata> loadCheckpoint(const std::string &path, State &state,
     return reader.status();
   }
   std::string context = "cannot load `" + path + "`";
+  CLEAVE_TRY(checkFormat(reader->metadata()).in(context));
   CLEAVE_TRY(compare(*reader, state, options).in(context));
   Result<uint64_t> step = number(reader->metadata(), "step");
   Result<uint64_t> cursor = number(reader->metadata(), "cursor");
@@ -114,6 +210,7 @@ Result<Metadata> loadCheckpoint(const std::string &path, State &state,
       return value->status().in(context);
     }
   }
+  CLEAVE_TRY(reader->check().in(context));
   for (size_t i = 0; i < state.leaves(); ++i) {
     const format::LeafT &leaf = state.leaf(i);
     if (options.paramsOnly && !leaf.state.empty()) {

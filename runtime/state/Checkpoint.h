@@ -5,8 +5,8 @@
 //
 // A checkpoint is a safetensors file of global arrays by path
 // (`params/layer/attention/wq`, `optimizer/layer/attention/wq/first`) with the
-// metadata `model`, `step`, `cursor`, `seed` and what the caller adds. It
-// loads under any plan of any set that has the same leaves.
+// metadata `format`, `model`, `step`, `cursor`, `seed` and what the caller
+// adds. It loads under any plan of any set that has the same leaves.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,9 +18,27 @@
 
 namespace cleave::state {
 
+/// The state at one moment, apart from it.
+class StateCopy {
+public:
+  /// Overwrites what it held before with the state as it is now, on all cores.
+  void take(const State &state);
+  uint64_t step() const { return numbers[0]; }
+
+private:
+  friend Status saveCheckpoint(const std::string &, const StateCopy &,
+                               const std::string &, const Metadata &);
+  std::vector<TensorInfo> infos;
+  std::vector<std::vector<char>> leaves; ///< global arrays
+  uint64_t numbers[3] = {};              ///< step, cursor, seed
+};
+
 /// Replaces `path` only when all is written. `extra` must not use the names of
 /// the metadata above.
 Status saveCheckpoint(const std::string &path, const State &state,
+                      const std::string &model, const Metadata &extra = {});
+
+Status saveCheckpoint(const std::string &path, const StateCopy &state,
                       const std::string &model, const Metadata &extra = {});
 
 struct LoadOptions {
@@ -33,6 +51,9 @@ struct LoadOptions {
 /// Checks everything first: after an error the state is unchanged.
 Result<Metadata> loadCheckpoint(const std::string &path, State &state,
                                 const LoadOptions &options = {});
+
+/// Whether a file is whole, whatever model it is of: reads all of it.
+Status checkCheckpoint(const std::string &path);
 
 /// The metadata alone.
 Result<Metadata> readCheckpointMetadata(const std::string &path);

@@ -14,6 +14,9 @@
 #include <cstring>
 #include <limits>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 namespace cleave::state {
 
 using Json = nlohmann::json;
@@ -22,6 +25,38 @@ using OrderedJson = nlohmann::ordered_json;
 static constexpr uint64_t longestHeader = uint64_t(100) << 20;
 
 static const char *const typeNames[] = {"F32", "I32", "BOOL"};
+
+static const char *const checksumKey = "checksum";
+
+struct DataHash::State {
+  XXH64_state_t state;
+};
+
+DataHash::DataHash() : state(std::make_unique<State>()) {
+  XXH64_reset(&state->state, 0);
+}
+DataHash::~DataHash() = default;
+void DataHash::add(const void *data, size_t bytes) {
+  XXH64_update(&state->state, data, bytes);
+}
+uint64_t DataHash::value() const { return XXH64_digest(&state->state); }
+
+static std::string textOf(const OrderedJson &json) {
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+/// The checksum as it stands in a header, last of the metadata.
+static std::string entryOf(const std::string &checksum) {
+  return std::string(",\"") + checksumKey + "\":\"" + checksum + "\"";
+}
+
+static std::string checksumOf(const std::string &header, uint64_t dataHash) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx",
+                static_cast<unsigned long long>(
+                    XXH64(header.data(), header.size(), dataHash)));
+  return text;
+}
 
 namespace {
 
@@ -156,10 +191,30 @@ const void *SafetensorsReader::data(const TensorInfo &info) const {
   return file.data() + dataAt + info.offset;
 }
 
-Result<SafetensorsWriter>
-SafetensorsWriter::create(const std::string &path,
-                          std::vector<TensorInfo> tensors,
-                          const Metadata &metadata) {
+Status SafetensorsReader::check() const {
+  auto found = strings.find(checksumKey);
+  if (found == strings.end()) {
+    return Status();
+  }
+  constexpr size_t lengthBytes = sizeof(uint64_t);
+  std::string header(reinterpret_cast<const char *>(file.data()) + lengthBytes,
+                     dataAt - lengthBytes);
+  header.erase(header.find_last_not_of(' ') + 1);
+  std::string entry = entryOf(found->second);
+  if (size_t at = header.find(entry); at != std::string::npos) {
+    header.erase(at, entry.size());
+  }
+  DataHash hash;
+  hash.add(file.data() + dataAt, file.size() - dataAt);
+  return checksumOf(header, hash.value()) == found->second
+             ? Status()
+             : Status::error("its checksum says that it is not as it was "
+                             "written");
+}
+
+Result<SafetensorsWriter> SafetensorsWriter::create(
+    const std::string &path, std::vector<TensorInfo> tensors,
+    const Metadata &metadata, std::optional<uint64_t> dataHash) {
   OrderedJson header = OrderedJson::object();
   if (!metadata.empty()) {
     header["__metadata__"] = metadata;
@@ -176,8 +231,12 @@ SafetensorsWriter::create(const std::string &path,
                          {"data_offsets", {at, at + info.bytes}}};
     at += info.bytes;
   }
-  std::string text =
-      header.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  std::string text = textOf(header);
+  if (dataHash) {
+    assert(!metadata.empty() && "the checksum stands behind something");
+    header["__metadata__"][checksumKey] = checksumOf(text, *dataHash);
+    text = textOf(header);
+  }
   text.resize((text.size() + 7) / 8 * 8, ' '); // aligns the data
   Result<ReplacedFile> file = ReplacedFile::create(path);
   if (!file) {

@@ -7,6 +7,10 @@
 // object of tensors (dtype, shape, data_offsets) and `__metadata__` of strings;
 // then the data, without a gap. Only F32, I32 and BOOL are read.
 //
+// Files that are written with a data hash have a `checksum` in their metadata:
+// 16 hexadecimal digits of XXH64 over the header without it, seeded with XXH64
+// over the data. Other readers take it as one string more.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef CLEAVE_RUNTIME_STATE_SAFETENSORS_H
@@ -16,6 +20,8 @@
 #include "runtime/support/File.h"
 
 #include <map>
+#include <memory>
+#include <optional>
 
 namespace cleave::state {
 
@@ -29,6 +35,21 @@ struct TensorInfo {
   uint64_t bytes = 0;  ///< set by both
 };
 
+/// XXH64 over data that comes piece by piece.
+class DataHash {
+public:
+  DataHash();
+  ~DataHash();
+  DataHash(const DataHash &) = delete;
+  DataHash &operator=(const DataHash &) = delete;
+  void add(const void *data, size_t bytes);
+  uint64_t value() const;
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
+
 /// A verified, mapped file: every tensor lies within it.
 class SafetensorsReader {
 public:
@@ -38,6 +59,9 @@ public:
   const Metadata &metadata() const { return strings; }
   const TensorInfo *find(const std::string &name) const;
   const void *data(const TensorInfo &info) const;
+  /// Reads all of it: whether it is what was written. Files without a checksum
+  /// pass.
+  Status check() const;
 
 private:
   explicit SafetensorsReader(MappedFile file) : file(std::move(file)) {}
@@ -51,9 +75,11 @@ private:
 /// `commit` puts the file in place.
 class SafetensorsWriter {
 public:
-  static Result<SafetensorsWriter> create(const std::string &path,
-                                          std::vector<TensorInfo> tensors,
-                                          const Metadata &metadata);
+  /// With the hash of all data, in the order of `tensors`, the file has a
+  /// checksum.
+  static Result<SafetensorsWriter>
+  create(const std::string &path, std::vector<TensorInfo> tensors,
+         const Metadata &metadata, std::optional<uint64_t> dataHash = {});
   Status write(const void *data);
   Status commit();
 

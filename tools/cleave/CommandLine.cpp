@@ -245,7 +245,9 @@ int runCommandLine(int argc, char **argv) {
                   "its old and new state (64MiB)")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("64MiB");
-  run.app.add_option("--steps", options.steps, "optimizer steps")
+  run.app
+      .add_option("--steps", options.steps,
+                  "optimizer steps; with --resume those of the whole run")
       ->capture_default_str()
       ->check(checkCount);
   run.app
@@ -253,8 +255,24 @@ int runCommandLine(int argc, char **argv) {
       ->capture_default_str();
   run.app.add_option("--save", options.save,
                      "write a checkpoint (safetensors) at the end");
-  run.app.add_option("--load", options.load,
-                     "start from a checkpoint, of any plan");
+  CLI::Option *load = run.app.add_option(
+      "--load", options.load, "start from a checkpoint, of any plan");
+  run.app
+      .add_option("--resume", options.resume,
+                  "go on from the newest whole snapshot in a folder, under its "
+                  "plan or --plan, and write further ones there")
+      ->excludes(load);
+  run.app.add_option("--snapshots", options.snapshots,
+                     "write snapshots of the state into a folder, while "
+                     "training goes on");
+  run.app
+      .add_option("--snapshot-every", options.snapshotEvery,
+                  "steps between snapshots")
+      ->capture_default_str()
+      ->check(checkSize);
+  run.app.add_option("--keep", options.keep, "snapshots to keep, the newest")
+      ->capture_default_str()
+      ->check(checkSize);
   run.app.add_option("--trace", options.trace,
                      "write a timeline that Perfetto opens");
   run.app.add_option("--metrics", options.metrics,

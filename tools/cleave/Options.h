@@ -47,6 +47,10 @@ struct Options {
   std::string trace;
   std::string metrics;
   std::string dumpBatches;
+  std::string resume;          ///< a folder of snapshots
+  std::string snapshots;       ///< the same, to write them into
+  int64_t snapshotEvery = 50;  ///< steps
+  int64_t keep = 3;            ///< snapshots
   std::vector<std::string> at; ///< `200=deep`
   int64_t hopMemory = int64_t(64) << 20;
   std::string prompt = "\n";

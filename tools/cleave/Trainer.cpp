@@ -23,14 +23,73 @@
 
 namespace cleave::tools {
 
+/// Sample numbers mean the same samples only in the same data.
+static const char *const samplesKey = "data_samples";
+static const char *const planKey = "plan";
+
+/// What a checkpoint says beside the state.
+state::Metadata Trainer::metadataOfRun() const {
+  state::Metadata extra;
+  if (!corpus->vocabulary().empty()) {
+    extra[vocabularyKey] = corpus->vocabulary().text();
+  }
+  extra[planKey] = session->plan().name;
+  extra[samplesKey] = std::to_string(batches->samples());
+  return extra;
+}
+
+/// The snapshot to resume from, and the plan that ran then.
+Status Trainer::findSnapshot() {
+  loaded = options.load;
+  if (options.resume.empty()) {
+    return Status();
+  }
+  std::vector<std::string> passedOver;
+  Result<std::string> found = state::newestSnapshot(options.resume, passedOver);
+  if (!found) {
+    return found.status();
+  }
+  for (const std::string &why : passedOver) {
+    std::cerr << "note: a newer snapshot is passed over: " << why << "\n";
+  }
+  loaded = *found;
+  Result<state::Metadata> metadata = state::readCheckpointMetadata(loaded);
+  if (!metadata) {
+    return metadata.status();
+  }
+  if (auto ran = metadata->find(planKey); ran != metadata->end()) {
+    planBefore = ran->second;
+  }
+  return Status();
+}
+
+Status Trainer::checkData(const state::Metadata &metadata) const {
+  std::string now = std::to_string(batches->samples());
+  auto then = metadata.find(samplesKey);
+  if (options.resume.empty() || then == metadata.end() || then->second == now) {
+    return Status();
+  }
+  return Status::error("`" + options.data + "` has " + now +
+                       " sequences, and the data that `" + loaded +
+                       "` was trained with " + then->second +
+                       ": it would go on with other samples (`--load` starts "
+                       "from a state with any data)");
+}
+
 Status Trainer::load() {
-  if (options.load.empty()) {
+  if (loaded.empty()) {
     session->state().initialise(options.seed);
     return Status();
   }
   Result<state::Metadata> metadata =
-      state::loadCheckpoint(options.load, session->state());
-  return metadata ? Status() : metadata.status();
+      state::loadCheckpoint(loaded, session->state());
+  if (!metadata) {
+    return metadata.status();
+  }
+  if (!options.resume.empty()) {
+    first = done = static_cast<int64_t>(session->state().step);
+  }
+  return checkData(*metadata);
 }
 
 Result<Appointments> parseAppointments(const std::vector<std::string> &texts) {
@@ -54,9 +113,8 @@ Result<Appointments> parseAppointments(const std::vector<std::string> &texts) {
 /// A text keeps the ids that the checkpoint was trained with.
 Status Trainer::openData() {
   data::CorpusOptions corpusOptions;
-  if (!options.load.empty()) {
-    Result<state::Metadata> metadata =
-        state::readCheckpointMetadata(options.load);
+  if (!loaded.empty()) {
+    Result<state::Metadata> metadata = state::readCheckpointMetadata(loaded);
     if (!metadata) {
       return metadata.status();
     }
@@ -65,7 +123,7 @@ Status Trainer::openData() {
       Result<data::Vocabulary> vocabulary =
           data::Vocabulary::parse(found->second);
       if (!vocabulary) {
-        return vocabulary.status().in(options.load);
+        return vocabulary.status().in(loaded);
       }
       corpusOptions.vocabulary = *vocabulary;
     }
@@ -122,9 +180,22 @@ Status Trainer::openFiles() {
       CLEAVE_TRY(ReplacedFile::check(path));
     }
   }
+  const std::string &folder =
+      options.snapshots.empty() ? options.resume : options.snapshots;
+  if (!folder.empty()) {
+    Result<std::unique_ptr<state::Snapshots>> opened =
+        state::Snapshots::open(folder, options.keep);
+    if (!opened) {
+      return opened.status();
+    }
+    snapshots = std::move(*opened);
+  }
   if (!options.metrics.empty()) {
+    if (!options.resume.empty()) {
+      CLEAVE_TRY(metrics::cutAfter(options.metrics, done));
+    }
     Result<metrics::MetricsFile> file =
-        metrics::MetricsFile::open(options.metrics, !options.load.empty());
+        metrics::MetricsFile::open(options.metrics, !loaded.empty());
     if (!file) {
       return file.status();
     }
@@ -142,8 +213,9 @@ Status Trainer::openFiles() {
 
 Status Trainer::prepare() {
   terminal = isatty(STDOUT_FILENO);
+  CLEAVE_TRY(findSnapshot());
   Result<std::unique_ptr<executor::Session>> opened =
-      openSession(options.file, options.plan);
+      openSession(options.file, options.plan, planBefore);
   if (!opened) {
     return opened.status();
   }
@@ -216,7 +288,7 @@ void Trainer::report(double elapsed, bool last) {
   if (options.quiet) {
     return;
   }
-  double perStep = elapsed / static_cast<double>(done);
+  double perStep = elapsed / static_cast<double>(done - first);
   std::string line = "step " + std::to_string(session->state().step) + "  ";
   char text[160];
   std::snprintf(text, sizeof text, "%lld/%lld  loss %.4f",
@@ -296,6 +368,26 @@ Status Trainer::hop(const std::string &plan, const std::string &reason) {
                          {"seconds", report->seconds}});
 }
 
+void Trainer::takeSnapshot() {
+  if (snapshots &&
+      session->state().step % static_cast<uint64_t>(options.snapshotEvery) ==
+          0) {
+    snapshots->take(session->state(), session->set().model, metadataOfRun());
+  }
+}
+
+/// Training goes on without a snapshot; older ones are there.
+void Trainer::reportSnapshots() {
+  if (!snapshots) {
+    return;
+  }
+  if (Status status = snapshots->trouble(); !status) {
+    std::cerr << (terminal ? "\n" : "")
+              << "note: a snapshot failed, and training goes on: "
+              << status.message() << "\n";
+  }
+}
+
 Status Trainer::keepAppointments() {
   int64_t at = static_cast<int64_t>(session->state().step);
   auto [due, end] = appointments.equal_range(at);
@@ -315,6 +407,9 @@ Status Trainer::train() {
                 static_cast<long long>(batches->size()),
                 static_cast<long long>(batches->tokens() / batches->size()),
                 static_cast<unsigned long long>(batches->samples()));
+  }
+  if (!options.resume.empty() && !options.quiet) {
+    std::printf("resumed from %s\n", loaded.c_str());
   }
   auto begin = std::chrono::steady_clock::now();
   auto shown = begin;
@@ -343,6 +438,8 @@ Status Trainer::train() {
     if (evaluates) {
       CLEAVE_TRY(evaluate());
     }
+    takeSnapshot();
+    reportSnapshots();
     // A full disk ends the run as ^C does: what was learned is saved.
     trouble = writeMetrics(evaluates);
     if (!trouble) {
@@ -387,16 +484,16 @@ Status Trainer::writeTrace() {
 }
 
 Status Trainer::finish() {
+  if (snapshots) {
+    snapshots->finish();
+    reportSnapshots();
+  }
   if (batchFile) {
     CLEAVE_TRY(batchFile->commit());
   }
   if (!options.save.empty()) {
-    state::Metadata extra;
-    if (!corpus->vocabulary().empty()) {
-      extra[vocabularyKey] = corpus->vocabulary().text();
-    }
     CLEAVE_TRY(state::saveCheckpoint(options.save, session->state(),
-                                     session->set().model, extra));
+                                     session->set().model, metadataOfRun()));
     if (!options.quiet) {
       std::printf("saved %s\n", options.save.c_str());
     }

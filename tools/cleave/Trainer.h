@@ -9,6 +9,7 @@
 #define CLEAVE_TOOLS_CLEAVE_TRAINER_H
 
 #include "runtime/metrics/Metrics.h"
+#include "runtime/state/Snapshots.h"
 #include "runtime/support/File.h"
 #include "tools/cleave/Options.h"
 #include "tools/cleave/Training.h"
@@ -42,6 +43,8 @@ public:
 
 private:
   Status load();
+  Status findSnapshot();
+  Status checkData(const state::Metadata &metadata) const;
   Status openData();
   Status prepareHops();
   Status openBatches();
@@ -51,6 +54,9 @@ private:
   /// What is due before the next step.
   Status keepAppointments();
   Status hop(const std::string &plan, const std::string &reason);
+  state::Metadata metadataOfRun() const;
+  void takeSnapshot();
+  void reportSnapshots();
   Status writeMetrics(bool evaluated);
   Status writeTrace();
   void report(double seconds, bool last);
@@ -58,16 +64,20 @@ private:
   void say(const std::string &line);
 
   const Options &options;
+  std::string loaded;     ///< the checkpoint that the run starts from, or empty
+  std::string planBefore; ///< that of the snapshot
   std::unique_ptr<executor::Session> session;
   std::optional<data::Corpus> corpus;
   std::optional<Batches> batches, heldOut;
   std::optional<metrics::MetricsFile> metrics;
   std::optional<ReplacedFile> batchFile;
   Appointments appointments;
+  std::unique_ptr<state::Snapshots> snapshots;
   std::optional<double> heldOutLoss;
   float loss = 0;
   std::optional<float> norm;
-  int64_t done = 0;
+  int64_t done = 0;  ///< steps, towards --steps
+  int64_t first = 0; ///< `done` at the start
   double seconds = 0;
   bool stopped = false;
   Status trouble;

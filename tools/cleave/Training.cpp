@@ -14,7 +14,8 @@
 namespace cleave::tools {
 
 Result<std::unique_ptr<executor::Session>>
-openSession(const std::string &planFile, const std::string &plan) {
+openSession(const std::string &planFile, const std::string &plan,
+            const std::string &preferred) {
   Result<format::PlanFile> file = format::PlanFile::open(planFile);
   if (!file) {
     return file.status();
@@ -27,8 +28,10 @@ openSession(const std::string &planFile, const std::string &plan) {
     return Status::error(planFile + " has no plan `" + plan + "`; it has " +
                          known);
   }
+  bool hasPreferred = plan.empty() && file->findPlan(preferred) >= 0;
   return executor::Session::open(
-      std::make_shared<const format::PlanFile>(std::move(*file)), plan);
+      std::make_shared<const format::PlanFile>(std::move(*file)),
+      hasPreferred ? preferred : plan);
 }
 
 Result<Batches> Batches::create(const format::ProgramT &program,

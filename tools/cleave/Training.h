@@ -21,8 +21,10 @@ namespace cleave::tools {
 /// The key of a checkpoint's metadata under which a text's characters stand.
 inline constexpr const char *vocabularyKey = "vocabulary";
 
+/// With `plan`, or else `preferred` if the file has it, or else its start.
 Result<std::unique_ptr<executor::Session>>
-openSession(const std::string &planFile, const std::string &plan);
+openSession(const std::string &planFile, const std::string &plan,
+            const std::string &preferred = "");
 
 /// The batches of one program: windows of a corpus, in its order.
 class Batches {
