@@ -28,13 +28,11 @@ static const char *const samplesKey = "data_samples";
 static const char *const planKey = "plan";
 
 /// What a checkpoint says beside the state.
-state::Metadata Trainer::metadataOfRun() const {
+state::Metadata Trainer::metadataOfData() const {
   state::Metadata extra;
   if (!corpus->vocabulary().empty()) {
     extra[vocabularyKey] = corpus->vocabulary().text();
   }
-  extra[planKey] = session->plan().name;
-  extra[samplesKey] = std::to_string(batches->samples());
   return extra;
 }
 
@@ -372,7 +370,10 @@ void Trainer::takeSnapshot() {
   if (snapshots &&
       session->state().step % static_cast<uint64_t>(options.snapshotEvery) ==
           0) {
-    snapshots->take(session->state(), session->set().model, metadataOfRun());
+    state::Metadata extra = metadataOfData();
+    extra[planKey] = session->plan().name;
+    extra[samplesKey] = std::to_string(batches->samples());
+    snapshots->take(session->state(), session->set().model, extra);
   }
 }
 
@@ -493,7 +494,7 @@ Status Trainer::finish() {
   }
   if (!options.save.empty()) {
     CLEAVE_TRY(state::saveCheckpoint(options.save, session->state(),
-                                     session->set().model, metadataOfRun()));
+                                     session->set().model, metadataOfData()));
     if (!options.quiet) {
       std::printf("saved %s\n", options.save.c_str());
     }

@@ -54,7 +54,7 @@ private:
   /// What is due before the next step.
   Status keepAppointments();
   Status hop(const std::string &plan, const std::string &reason);
-  state::Metadata metadataOfRun() const;
+  state::Metadata metadataOfData() const;
   void takeSnapshot();
   void reportSnapshots();
   Status writeMetrics(bool evaluated);

@@ -5,7 +5,8 @@ import sys
 
 
 def read(path):
-    return [json.loads(line) for line in open(path)]
+    lines = [json.loads(line) for line in open(path)]
+    return [line for line in lines if "event" not in line]
 
 
 tolerance = float(sys.argv[1])
