@@ -2,7 +2,7 @@
 """Cleave beside PyTorch and JAX on this machine's CPU, as ratios within one run.
 
 usage: bench/run.py --cleave BIN --work FOLDER --text FILE [--rounds N]
-                    [--only step|pipeline|where|build] [--write docs/performance.md]
+                    [--only step|pipeline|hops|where|build] [--write docs/performance.md]
 
 Rounds alternate between them, so that a change of the machine's speed falls on
 all; a ratio is taken within each round. Tables give the median and, in
@@ -86,16 +86,20 @@ class Bench:
         self.work.mkdir(parents=True, exist_ok=True)
 
     def jax(self, what, sizes, cores, **more):
+        """Fails where a dim does not divide over an axis: it cannot."""
         return json.loads(capture(
             [self.python, HERE / "jax_step.py", what, *words(sizes), *words(more)],
             cores=cores).splitlines()[-1])
 
     def torch(self, sizes, cores, *more):
+        return self.torch_script("torch_step.py", sizes, cores, "--threads", cores,
+                                 "--steps", 10, *more)
+
+    def torch_script(self, script, sizes, cores, *more):
         if self.torch_python is None:
             self.torch_python = environment.ensure(self.work.parent / "peers", "torch")
-        return json.loads(capture(
-            [self.torch_python, HERE / "torch_step.py", *words(sizes), "--threads",
-             cores, "--steps", 10, *more], cores=cores).splitlines()[-1])
+        return json.loads(capture([self.torch_python, HERE / script, *words(sizes), *more],
+                                  cores=cores).splitlines()[-1])
 
     def build(self, sizes, plan):
         """Builds; gives the plan file and the seconds of the whole process."""
@@ -169,6 +173,7 @@ def bench_step(bench):
 
 def step_row(bench, name, mesh, data, tensor):
     sizes, cores = SIZES[name], data * tensor
+    divides = sizes["sequences"] % data == 0 and sizes["heads"] % tensor == 0
     plan, _ = bench.build(sizes, f"bench({data}, {tensor})")
     runs = {
         "Cleave": lambda: bench.cleave_steps(plan, 10, cores),
@@ -176,6 +181,8 @@ def step_row(bench, name, mesh, data, tensor):
         "compiled": lambda: bench.torch(sizes, cores, "--compile")["seconds"],
         "JAX": lambda: bench.jax("step", sizes, cores, data=data, tensor=tensor,
                                  steps=10)["seconds"]}
+    if not divides:
+        del runs["JAX"]  # its shardings must
     times = {peer: [] for peer in runs}
     for _ in range(bench.options.rounds):
         for peer, run in runs.items():
@@ -186,8 +193,11 @@ def step_row(bench, name, mesh, data, tensor):
     ours = times.pop("Cleave")
     ratios = [spread([a / b for a, b in zip(ours, theirs)], digits=2)
               for theirs in times.values()]
-    return row(name, mesh, spread(ours, 1e3),
-               *(spread(theirs, 1e3) for theirs in times.values()), *ratios)
+    cells = [spread(theirs, 1e3) for theirs in times.values()]
+    if not divides:
+        cells.append("does not divide")
+        ratios.append("—")
+    return row(name, mesh, spread(ours, 1e3), *cells, *ratios)
 
 
 def bench_pipeline(bench):
@@ -212,6 +222,81 @@ def bench_pipeline(bench):
         beside = [spread([a / b for a, b in zip(ours, base)], digits=2)
                   for base in times[:2]]
         out.append(row(name, spread(ours, 1e3), *beside))
+    return out
+
+
+HOP_SOURCE = '''
+use std.optim, std.parallel, std.schedules, "{example}"
+
+plan data2 of gpt {{
+  mesh [data: 2]
+  shard batch on data
+}}
+plan micro2 of gpt {{
+  use data2
+  micro batch into 2
+}}
+plan zero3 of gpt {{
+  use data2
+  use zero(stage: 3, across: data)
+}}
+plan tensor2 of gpt {{
+  mesh [tensor: 2]
+  shard head, ff, vocab on tensor
+}}
+plan pipe2 of gpt {{
+  mesh [pipe: 2]
+  micro batch into 2
+  pipeline layer on pipe with one_f_one_b
+}}
+
+run hops of gpt with adamw(rate: 0.001) {{
+  plans data2 = data2, micro2 = micro2, zero3 = zero3, tensor2 = tensor2, pipe2 = pipe2
+  start data2
+}}
+'''
+HOPS = [("tensor2", "pipe2"), ("tensor2", "zero3"), ("zero3", "pipe2"),
+        ("data2", "zero3"), ("data2", "micro2")]
+MEBI = 2 ** 20
+
+
+def bench_hops(bench):
+    """Hops of a large state beside what copies allow, and beside PyTorch."""
+    sizes = SIZES["large"]
+    source = bench.work / "hops.clv"
+    source.write_text(HOP_SOURCE.format(example=ROOT / "examples/gpt/gpt.clv"))
+    plan = source.with_suffix(".plan")
+    capture([bench.options.cleave, "build", source, "-o", plan,
+             *(word for name, value in sizes.items() for word in ("-D", f"{name}={value}"))])
+    runs = {pair: json.loads(capture(
+        [bench.options.cleave.parent / "hop-bench", plan, *pair,
+         2 * bench.options.rounds + 1])) for pair in HOPS}
+    state = runs[HOPS[0]]["state"]
+    out = ["### Hops", "",
+           f"Parameters and AdamW's leaves of the large model, {state / MEBI:.0f} MiB in "
+           "all, from plan to plan on two devices. The bound is what this machine copies "
+           "between memories that were touched before: the larger of the busiest device's "
+           "bytes at the rate of one thread, and of all copied bytes at that of two. "
+           "Copied is what moves between the devices and what only changes its place on "
+           "one.", "",
+           row("hop", "moved, MiB", "copied, MiB", "time, ms", "bound, ms", "time / bound"),
+           row(*["---"] * 6)]
+    for (before, after), got in runs.items():
+        bounds = [max(got["busiest"] / one, got["copied"] / both)
+                  for one, both in zip(got["one"], got["all"])]
+        ratios = [time / bound for time, bound in zip(got["there"], bounds) if bound]
+        out.append(row(f"{before} → {after}", round(got["bytes"] / MEBI),
+                       round(got["copied"] / MEBI), spread(got["there"], 1e3, 2),
+                       spread(bounds, 1e3, 1), spread(ratios, digits=2) if ratios else "—"))
+    peer = bench.torch_script("torch_reshard.py", sizes, 2, "--folder",
+                              bench.options.scratch / "cleave-reshard",
+                              "--rounds", bench.options.rounds)
+    through = [a + b for a, b in zip(peer["save"], peer["load"])]
+    ours = runs["tensor2", "pipe2"]["there"]
+    out += ["", "The first of these through PyTorch's distributed checkpoint, two processes "
+            f"over gloo, saved to memory (`{bench.options.scratch}`) and loaded cut by "
+            f"layers: {spread(through, 1e3)} ms, "
+            f"{statistics.median(through) / statistics.median(ours):.0f} times as long."]
     return out
 
 
@@ -311,12 +396,15 @@ def main():
     parser.add_argument("--cleave", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--text", type=pathlib.Path, required=True)
-    parser.add_argument("--only", choices=["step", "pipeline", "where", "build"])
+    parser.add_argument("--only", choices=["step", "pipeline", "hops", "where", "build"])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--scratch", type=pathlib.Path, default=pathlib.Path("/dev/shm"),
+                        help="where a peer's checkpoints go: memory")
     parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()
     bench = Bench(options, environment.ensure(options.work.parent / "peers"))
     for part, function in (("step", bench_step), ("pipeline", bench_pipeline),
+                           ("hops", bench_hops),
                            ("where", bench_where), ("build", bench_build)):
         if options.only in (None, part):
             lines = function(bench) + ["", machine(bench)]
