@@ -2,7 +2,8 @@
 """Cleave beside PyTorch and JAX on this machine's CPU, as ratios within one run.
 
 usage: bench/run.py --cleave BIN --work FOLDER --text FILE [--rounds N]
-                    [--only step|pipeline|hops|where|build] [--write docs/performance.md]
+                    [--only step|pipeline|overhead|hops|where|build]
+                    [--write docs/performance.md]
 
 Rounds alternate between them, so that a change of the machine's speed falls on
 all; a ratio is taken within each round. Tables give the median and, in
@@ -201,26 +202,30 @@ def step_row(bench, name, mesh, data, tensor):
 
 
 def bench_pipeline(bench):
-    """The same model in two stages and without, on the same cores."""
+    """The same model in stages and without, on the same cores."""
     out = ["### A step in a pipeline", "",
-           "The step above on two devices, in two stages with 1F1B, beside the same "
-           "without stages; milliseconds.", "",
-           row("plan", "step", "beside one device", "beside data 2"),
+           "The step above on 2 and on 4 devices, in stages with 1F1B, beside the same "
+           "without stages; milliseconds. A core for each device, where there are as "
+           f"many: here {os.cpu_count()}.", "",
+           row("plan", "step", "beside one device", "beside data, as many devices"),
            row("---", "---", "---", "---")]
     cases = [("one device", "bench(1, 1)", 1), ("data 2", "bench(2, 1)", 2),
              ("pipe 2, 2 microbatches", "piped(2, 2)", 2),
-             ("pipe 2, 4 microbatches", "piped(2, 4)", 2)]
-    if os.cpu_count() < 2:
-        return out + ["This machine has one core."]
+             ("pipe 2, 4 microbatches", "piped(2, 4)", 2),
+             ("data 4", "bench(4, 1)", 4),
+             ("pipe 4, 4 microbatches", "piped(4, 4)", 4)]
     plans = [bench.build(STEP, plan)[0] for _, plan, _ in cases]
     times = [[] for _ in cases]
     for _ in range(bench.options.rounds):
-        for (name, _, cores), plan, ours in zip(cases, plans, times):
+        for (name, _, devices), plan, ours in zip(cases, plans, times):
+            cores = min(devices, os.cpu_count())
             ours.append(steady(bench.cleave_steps(plan, 12, cores)))
             print(f"{name}: {ours[-1] * 1e3:.0f} ms", flush=True)
-    for (name, _, _), ours in zip(cases, times):
+    flat = {devices: times[at] for at, (_, plan, devices) in enumerate(cases)
+            if plan.startswith("bench")}
+    for (name, _, devices), ours in zip(cases, times):
         beside = [spread([a / b for a, b in zip(ours, base)], digits=2)
-                  for base in times[:2]]
+                  for base in (flat[1], flat[devices])]
         out.append(row(name, spread(ours, 1e3), *beside))
     return out
 
@@ -297,6 +302,31 @@ def bench_hops(bench):
             f"over gloo, saved to memory (`{bench.options.scratch}`) and loaded cut by "
             f"layers: {spread(through, 1e3)} ms, "
             f"{statistics.median(through) / statistics.median(ours):.0f} times as long."]
+def bench_overhead(bench):
+    """What the executor adds: pipelines that have next to nothing to compute."""
+    out = ["### The executor's overhead", "",
+           "A pipeline of nearly empty microbatches with 1F1B: an action is a forward "
+           "or a whole backward with all its instructions (kernels, contractions and "
+           "moves of nothing, loops, messages); nanoseconds, on the stage with most.",
+           "",
+           row("stages", "microbatches", "an action", "an instruction",
+               "instructions an action"),
+           row("---", "---", "---", "---", "---")]
+    binary = bench.options.cleave.parent / "overhead"
+    cases = [(stages, micros) for stages in (1, 2, 4) for micros in (64, 1024)]
+    times = {case: [] for case in cases}
+    counts = {}
+    for _ in range(bench.options.rounds):
+        for case in cases:
+            got = json.loads(capture([binary, *case, 20],
+                                     cores=min(case[0], os.cpu_count())))
+            times[case].append(statistics.median(got["seconds"]))
+            counts[case] = (got["actions"], got["instructions"])
+    for (stages, micros), ours in times.items():
+        actions, instructions = counts[stages, micros]
+        out.append(row(stages, micros, spread(ours, 1e9 / actions),
+                       spread(ours, 1e9 / instructions),
+                       f"{instructions / actions:.1f}"))
     return out
 
 
@@ -396,7 +426,8 @@ def main():
     parser.add_argument("--cleave", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--text", type=pathlib.Path, required=True)
-    parser.add_argument("--only", choices=["step", "pipeline", "hops", "where", "build"])
+    parser.add_argument("--only", choices=["step", "pipeline", "overhead", "hops", "where",
+                                           "build"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scratch", type=pathlib.Path, default=pathlib.Path("/dev/shm"),
                         help="where a peer's checkpoints go: memory")
@@ -404,7 +435,7 @@ def main():
     options = parser.parse_args()
     bench = Bench(options, environment.ensure(options.work.parent / "peers"))
     for part, function in (("step", bench_step), ("pipeline", bench_pipeline),
-                           ("hops", bench_hops),
+                           ("overhead", bench_overhead), ("hops", bench_hops),
                            ("where", bench_where), ("build", bench_build)):
         if options.only in (None, part):
             lines = function(bench) + ["", machine(bench)]

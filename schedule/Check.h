@@ -41,7 +41,7 @@ struct Proof {
   Streams streams; ///< what each stage does, messages included
   /// For each stage, in chunk-microbatches.
   std::vector<int64_t> activationPeaks;
-  /// For each stage: the most messages received and not yet used.
+  /// For each stage: see `pendingPeaks`.
   std::vector<int64_t> pendingPeaks;
 };
 

@@ -5,33 +5,35 @@
 //
 // A schedule orders work; a stage also sends and receives. This places the
 // messages so that the stages cannot deadlock, even if every send waits for its
-// receiver (*rendezvous*) and a stage does one thing at a time.
+// receiver (*rendezvous*), and so that no stage waits for anything but what its
+// next action needs.
 //
-// It matters where. Of two neighbours that both want to send to each other, one
-// must receive first; that is what batched point-to-point calls are for in
-// PyTorch and Megatron, where each stage decides on its own. Here one global
-// order decides:
+// A receive is *posted*: it says where a message may arrive, and waits for
+// nothing. The action that uses the message waits for it. So what matters is to
+// post early enough that no send ever waits, and no earlier, since a posted
+// message needs memory:
 //
-//   1. Run the schedule with unit times (forward, input and weight gradient 1,
-//      whole backward 2, messages 0), each action as early as it can be.
-//   2. A message happens when its producer ends. Messages of one moment go in a
-//      fixed order: by boundary, activations first, by microbatch.
-//   3. A stage's stream is its actions, by start, and its messages, by moment;
-//   at
-//      the same moment messages go first.
+//   1. Action a comes *before* action b if b needs a's result, or is later on
+//      the same stage, or through a chain of these: whatever actions take.
+//   2. A receive is posted after the last action of its stage that comes before
+//      the message's producer.
+//   3. A send stands after its producer, behind what is posted there.
+//   4. From one stage to another, sends and receives stand in one order: that
+//      in which the sender's schedule makes them.
 //
-// Every stream is then the restriction of one order of all actions and
-// messages, in which what an event needs stands before it. So the first event
-// of that order that is not done can always be done by all that take part: no
-// deadlock. A message stands as soon as the receiver could take it, and at the
-// latest before its consumer.
+// Any order of all actions that respects `before`, each followed by what is
+// posted and sent after it, has each post in front of its send and each send in
+// front of its use. So the first event of that order that is not done can
+// always be done: no deadlock. And when a message is ready its receive has been
+// posted, or will be as soon as the action that stands before it has ended,
+// which it has: a send waits for no work.
 //
-//   1F1B, p = 2, m = 2     stage 0:  F0 send  F1 send  receive B0 receive B1
-//                          stage 1:  receive F0 receive B0 send F1 B1 send
+//   1F1B, p = 2, m = 3     stage 0:  F0 send  F1 post B0 send  B0 ...
+//                          stage 1:  post F0 F1  F0 B0 post F2 send  F1 ...
 //
-// Limits. The order is by unit times, so a stage that is far slower than the
-// others may keep a sender waiting where sends wait; where sends do not wait
-// (the simulator's and the runtime's rule) the order costs nothing.
+// Limits. Chains through stages more than some distance away are not looked
+// for where stages and microbatches are very many; a receive is then posted
+// earlier than it would have to be, and needs memory for longer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,8 +49,7 @@
 namespace cleave::schedule {
 
 /// One thing that a stage does. A send and its receive agree in what they carry
-/// (activation or gradient), `micro` and `boundary`. Between two stages, sends
-/// and receives of each direction stand in the same order on both.
+/// (activation or gradient), `micro` and `boundary`.
 struct Operation {
   enum class Kind : uint8_t {
     Compute,
@@ -81,8 +82,8 @@ struct Streams {
 /// Places the messages of a schedule that `check` proved (which calls this).
 Streams placeMessages(const Schedule &schedule);
 
-/// The most messages that a stage has received and not yet used, for each
-/// stage: how many receive buffers it needs.
+/// The most messages that are posted and not yet used, for each stage: how many
+/// receive buffers it needs.
 std::vector<int64_t> pendingPeaks(const Schedule &schedule,
                                   const Streams &streams);
 

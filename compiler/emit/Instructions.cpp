@@ -319,8 +319,8 @@ void ProgramWriter::writeMicro(const Action &action, Body &body) {
   for (unsigned group = 0; group < slotGroups; ++group) {
     auto slots = std::make_unique<format::SlotGroupT>();
     slots->bytes = placement.slotBytes[group];
-    slots->begin = group == 2 ? positions - 1 : 0;
-    slots->end = group == 0 ? 1 : positions;
+    slots->begin = group == LastSlots ? positions - 1 : 0;
+    slots->end = group == FirstSlots ? 1 : positions;
     table.groups.push_back(std::move(slots));
   }
   for (auto message : micro.getBlock()->getOps<pipe::MessageOp>()) {

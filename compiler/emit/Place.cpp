@@ -355,33 +355,50 @@ void Placer::placeResults(function_ref<int(unsigned)> resultLeafOf) {
   result.last = ordered(std::move(copies), finalPosition);
 }
 
+/// The slots of what a section gives, by who uses it; none where only the
+/// section does. Where messages arrive is apart: it is taken when a receive is
+/// posted, long before the rest.
+static std::optional<unsigned> slotGroupOf(pipe::SectionOp section,
+                                           Value given) {
+  auto groupOf = [](pipe::SectionOp one) -> unsigned {
+    return one.getEnd() - one.getBegin() > 1 ? AllSlots
+           : one.getBegin() == 0             ? FirstSlots
+                                             : LastSlots;
+  };
+  unsigned group = groupOf(section);
+  bool crosses = false;
+  for (Operation *user : given.getUsers()) {
+    if (auto message = dyn_cast<pipe::MessageOp>(user)) {
+      if (message.getTarget() == given) {
+        return message.getDirection() == pipe::Direction::Activation
+                   ? ActivationSlots
+                   : GradientSlots;
+      }
+      crosses = true;
+      group = AllSlots;
+    } else if (auto other = user->getParentOfType<pipe::SectionOp>()) {
+      crosses |= other != section;
+      group = groupOf(other) == AllSlots ? AllSlots : group;
+    }
+  }
+  return crosses ? std::optional(group) : std::nullopt;
+}
+
 /// The values that sections give to others, or to other stages.
 void Placer::placeSlots(const Action &action) {
   for (const auto &frame : action.body) {
     auto section = cast<pipe::SectionOp>(frame->op);
     for (Value given : section.getResults()) {
-      unsigned group = section.getEnd() - section.getBegin() > 1 ? 1
-                       : section.getBegin() == 0                 ? 0
-                                                                 : 2;
-      bool crosses = false;
-      for (Operation *user : given.getUsers()) {
-        if (isa<pipe::MessageOp>(user)) {
-          crosses = true;
-          group = 1;
-        } else if (auto other = user->getParentOfType<pipe::SectionOp>()) {
-          crosses |= other != section;
-          group = other.getEnd() - other.getBegin() > 1 ? 1 : group;
-        }
-      }
+      std::optional<unsigned> group = slotGroupOf(section, given);
       Value root = rootOf(given);
-      if (!crosses || result.places.contains(root)) {
+      if (!group || result.places.contains(root)) {
         continue;
       }
       int buffer = newBuffer(root);
       result.buffers[buffer].storage = format::Storage::Slot;
-      result.buffers[buffer].index = group;
-      result.buffers[buffer].offset = result.slotBytes[group];
-      result.slotBytes[group] +=
+      result.buffers[buffer].index = *group;
+      result.buffers[buffer].offset = result.slotBytes[*group];
+      result.slotBytes[*group] +=
           llvm::alignTo(result.buffers[buffer].bytes, arenaAlignment);
       result.places[root] = {buffer, -1, {}};
     }

@@ -80,8 +80,16 @@ struct Copy {
   Place source, target;
 };
 
-/// What the first position keeps for a microbatch, all positions, the last.
-inline constexpr unsigned slotGroups = 3;
+/// What is kept for a microbatch: by the first position, by all, by the last;
+/// and where all receive activations, and gradients.
+enum SlotGroup : unsigned {
+  FirstSlots,
+  AllSlots,
+  LastSlots,
+  ActivationSlots,
+  GradientSlots
+};
+inline constexpr unsigned slotGroups = 5;
 
 /// Where everything of a function lies, and the copies that this needs.
 struct Placement {

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 namespace cleave::reshard {
 
@@ -128,22 +129,6 @@ static int64_t overlap(const Piece &a, const Piece &b) {
                            std::min(a.end, b.end) - std::max(a.begin, b.begin));
 }
 
-/// Elements that a device has before and after, of several pieces too.
-static int64_t keptOf(int64_t size, const Split &from, const Split &to,
-                      const Mesh &mesh, int64_t device) {
-  if (isContiguous(from) && isContiguous(to)) {
-    return overlap(pieceOf(size, from, mesh, device),
-                   pieceOf(size, to, mesh, device));
-  }
-  int64_t kept = 0;
-  for (const Piece &a : piecesOf(size, from, mesh, device)) {
-    for (const Piece &b : piecesOf(size, to, mesh, device)) {
-      kept += overlap(a, b);
-    }
-  }
-  return kept;
-}
-
 /// Whether a dim changes by whole atoms at its minor end alone, evenly: then
 /// what a device keeps of it has one size, that of the finer piece.
 static bool keepsAlike(int64_t size, const Split &from, const Split &to,
@@ -152,53 +137,158 @@ static bool keepsAlike(int64_t size, const Split &from, const Split &to,
          (refines(from, to) || refines(to, from));
 }
 
+/// One side of a dim that changes: what each coordinate along its atoms has.
+class Side {
+public:
+  Side(int64_t size, const Split &split, const Mesh &mesh,
+       const std::vector<AtomId> &walked)
+      : strides(walked.size()) {
+    int64_t count = mesh.sizeOf(split.atoms);
+    bool isRule = split.cuts.empty() && split.places.empty();
+    Coordinates coordinates(mesh, split.atoms);
+    pieces.reserve(count);
+    ends.reserve(count);
+    for (int64_t i = 0; i < count; ++i) {
+      if (isRule) {
+        pieces.push_back(layout::splitRule(size, count, i, split.unit));
+      } else {
+        std::vector<Piece> own =
+            piecesOf(size, split, mesh, coordinates.device(i));
+        pieces.insert(pieces.end(), own.begin(), own.end());
+      }
+      ends.push_back(pieces.size());
+    }
+    int64_t stride = 1;
+    for (size_t i = split.atoms.size(); i-- > 0;) {
+      size_t at =
+          std::lower_bound(walked.begin(), walked.end(), split.atoms[i]) -
+          walked.begin();
+      strides[at] = stride;
+      stride *= mesh.atoms[split.atoms[i]].size;
+    }
+  }
+
+  /// The pieces at a coordinate of the atoms that are walked.
+  std::span<const Piece> at(const std::vector<int64_t> &coordinate) const {
+    int64_t rank = 0;
+    for (size_t i = 0; i < strides.size(); ++i) {
+      rank += strides[i] * coordinate[i];
+    }
+    size_t begin = rank == 0 ? 0 : ends[rank - 1];
+    return {pieces.data() + begin, pieces.data() + ends[rank]};
+  }
+
+private:
+  std::vector<Piece> pieces;    ///< of all ranks
+  std::vector<size_t> ends;     ///< of each rank's, in `pieces`
+  std::vector<int64_t> strides; ///< of the rank, by atom that is walked
+};
+
+/// How one dim changes.
+struct Change {
+  int64_t size = 0;
+  Split from, to;
+
+  Change(int64_t size, Split from, Split to)
+      : size(size), from(std::move(from)), to(std::move(to)) {}
+
+  /// Without the major atoms that both have: where pieces are even, each of
+  /// their coordinates sees the same.
+  void dropCommon(const Mesh &mesh) {
+    if (!isEven(size, from, mesh) || !isEven(size, to, mesh)) {
+      return;
+    }
+    size_t common = 0;
+    while (common < std::min(from.atoms.size(), to.atoms.size()) &&
+           from.atoms[common] == to.atoms[common]) {
+      size /= mesh.atoms[from.atoms[common]].size;
+      ++common;
+    }
+    for (Split *split : {&from, &to}) {
+      split->atoms.erase(split->atoms.begin(), split->atoms.begin() + common);
+      split->unit = 1;
+    }
+  }
+};
+
+/// What devices have of several dims before, and what they keep of it: the sum
+/// and the largest difference over all coordinates of the atoms of these dims.
+struct Walk {
+  int64_t coordinates = 1;
+  int64_t most = 0, sum = 0;
+
+  /// Of `before` and `kept` times what the dims have.
+  Walk(const std::vector<Change> &changes, int64_t before, int64_t kept,
+       const Mesh &mesh);
+};
+
+Walk::Walk(const std::vector<Change> &changes, int64_t before, int64_t kept,
+           const Mesh &mesh) {
+  std::set<AtomId> changing;
+  for (const Change &change : changes) {
+    changing.insert(change.from.atoms.begin(), change.from.atoms.end());
+    changing.insert(change.to.atoms.begin(), change.to.atoms.end());
+  }
+  std::vector<AtomId> atoms(changing.begin(), changing.end());
+  std::vector<std::pair<Side, Side>> sides;
+  for (const Change &change : changes) {
+    sides.emplace_back(Side(change.size, change.from, mesh, atoms),
+                       Side(change.size, change.to, mesh, atoms));
+  }
+  coordinates = mesh.sizeOf(atoms);
+  std::vector<int64_t> at(atoms.size());
+  for (int64_t i = 0; i < coordinates; ++i) {
+    int64_t has = before, keeps = kept;
+    for (const auto &[from, to] : sides) {
+      int64_t held = 0, common = 0;
+      for (const Piece &a : from.at(at)) {
+        held += a.size();
+        for (const Piece &b : to.at(at)) {
+          common += overlap(a, b);
+        }
+      }
+      has *= held;
+      keeps *= common;
+    }
+    most = std::max(most, has - keeps);
+    sum += has - keeps;
+    for (size_t j = atoms.size(); j-- > 0;) {
+      if (++at[j] < mesh.atoms[atoms[j]].size) {
+        break;
+      }
+      at[j] = 0;
+    }
+  }
+}
+
 /// Each device sends what it has and does not keep.
 static Traffic allToAll(const Layout &from, const Layout &to,
                         const Subject &subject) {
   const Mesh &mesh = *subject.mesh;
-  // The atoms of the dims that change, walked together; other dims are factors.
-  std::set<AtomId> changing;
+  // Walked together are the atoms of dims in which devices differ in what they
+  // keep; the other dims are factors.
+  std::vector<Change> changes;
   int64_t fixedLargest = 1, fixedAll = 1;
   int64_t devices = points(mesh);
-  int64_t allBefore = 1, allKept = 1;
-  bool alike = true;
-  for (size_t d = 0; d < from.dims.size() && alike; ++d) {
-    alike = keepsAlike(subject.sizes[d], from.dims[d], to.dims[d], mesh);
-    int64_t before = subject.sizes[d] / mesh.sizeOf(from.dims[d].atoms);
-    int64_t after = subject.sizes[d] / mesh.sizeOf(to.dims[d].atoms);
-    allBefore *= before;
-    allKept *= std::min(before, after);
-  }
-  if (alike) {
-    return {allBefore - allKept, (allBefore - allKept) * devices};
-  }
+  int64_t alikeBefore = 1, alikeKept = 1;
   for (size_t d = 0; d < from.dims.size(); ++d) {
-    if (from.dims[d] == to.dims[d]) {
-      fixedLargest *= largestPiece(subject.sizes[d], from.dims[d], mesh);
-      fixedAll *= subject.sizes[d];
-      devices /= mesh.sizeOf(from.dims[d].atoms);
-      continue;
+    const Split &x = from.dims[d], &y = to.dims[d];
+    int64_t size = subject.sizes[d];
+    if (x == y) {
+      fixedLargest *= largestPiece(size, x, mesh);
+      fixedAll *= size;
+      devices /= mesh.sizeOf(x.atoms);
+    } else if (keepsAlike(size, x, y, mesh)) {
+      int64_t before = size / mesh.sizeOf(x.atoms);
+      alikeBefore *= before;
+      alikeKept *= std::min(before, size / mesh.sizeOf(y.atoms));
+    } else {
+      changes.emplace_back(size, x, y).dropCommon(mesh);
     }
-    changing.insert(from.dims[d].atoms.begin(), from.dims[d].atoms.end());
-    changing.insert(to.dims[d].atoms.begin(), to.dims[d].atoms.end());
   }
-  Coordinates coordinates(mesh, {changing.begin(), changing.end()});
-  int64_t count = coordinates.count();
-  int64_t most = 0, sum = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t device = coordinates.device(i);
-    int64_t before = 1, kept = 1;
-    for (size_t d = 0; d < from.dims.size(); ++d) {
-      if (from.dims[d] == to.dims[d]) {
-        continue;
-      }
-      before *= heldBy(subject.sizes[d], from.dims[d], mesh, device);
-      kept *= keptOf(subject.sizes[d], from.dims[d], to.dims[d], mesh, device);
-    }
-    most = std::max(most, before - kept);
-    sum += before - kept;
-  }
-  return {most * fixedLargest, sum * fixedAll * (devices / count)};
+  Walk walk(changes, alikeBefore, alikeKept, mesh);
+  return {walk.most * fixedLargest,
+          walk.sum * fixedAll * (devices / walk.coordinates)};
 }
 
 Traffic rollTraffic(const Layout &from, const Layout &to, size_t dim,

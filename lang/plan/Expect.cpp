@@ -61,6 +61,7 @@ private:
   void addChain(DiagnosticBuilder &builder,
                 const std::vector<const CollectiveRecord *> &found);
 
+  sema::Value bubble(std::optional<double> known);
   sema::Environment environmentFor(const Expectation &expectation);
   std::optional<sema::Value> call(const CallExpr &call, const Scope &scope,
                                   bool &handled);
@@ -424,6 +425,16 @@ ContractChecker::call(const CallExpr &call, const Scope &scope, bool &handled) {
     }
     return sema::Value::ofInteger(facts.peak, Quantity::Bytes);
   }
+  if (name == "bubble") {
+    if (nameArgument(call) != "simulated") {
+      diags
+          .error(Diag::BadContract, call.range,
+                 "a bubble is the schedule's own or the simulated one")
+          .help("write `bubble` or `bubble(simulated)`");
+      return std::nullopt;
+    }
+    return bubble(facts.simulatedBubble);
+  }
   if (name != "memory" && name != "unsharded") {
     handled = false;
     return std::nullopt;
@@ -451,6 +462,13 @@ ContractChecker::call(const CallExpr &call, const Scope &scope, bool &handled) {
   return sema::Value::ofReal(unshardedShare(plan, *facts.model, *selection));
 }
 
+sema::Value ContractChecker::bubble(std::optional<double> known) {
+  if (plan.pipeline && !known) {
+    unknown = "the plan's timeline is not known";
+  }
+  return sema::Value::ofReal(known.value_or(0));
+}
+
 sema::Environment
 ContractChecker::environmentFor(const Expectation &expectation) {
   sema::Environment environment;
@@ -469,10 +487,7 @@ ContractChecker::environmentFor(const Expectation &expectation) {
           plan.pipeline ? plan.mesh.sizeOf(plan.pipeline->atoms) : 1);
     }
     if (name == "bubble") {
-      if (plan.pipeline && !facts.bubble) {
-        unknown = "the plan's timeline is not known";
-      }
-      return sema::Value::ofReal(facts.bubble.value_or(0));
+      return bubble(facts.bubble);
     }
     return std::nullopt;
   };

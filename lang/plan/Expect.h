@@ -5,8 +5,10 @@
 // microbatches. What recomputation repeats does not count; its bytes do. A
 // collective over several axes counts for each axis it runs on; over axes of
 // size one there is none. Bytes are those that the busiest device sends in a
-// step. `bubble` is the idle share of the stage with the longest span in the
-// simulated timeline, 0 without stages. `local(PATH)` is the largest piece of
+// step. `bubble` is the idle share of the stage with the longest span: the
+// schedule's own, where all chunks take equal time and messages none;
+// `bubble(simulated)` that of the simulated timeline; both 0 without stages.
+// `local(PATH)` is the largest piece of
 // one iteration, without the dim of the repeat; `memory(SELECTION)` is what the
 // busiest device stores.
 #pragma once
@@ -23,8 +25,9 @@ struct ExpectFacts {
   // Bytes of the busiest device of all stages; negative where buffers were not
   // planned.
   int64_t peak = -1;
-  // Of the simulated timeline; null where there is none.
-  std::optional<double> bubble;
+  // Of the schedule with equal times, and of the simulated timeline; null where
+  // there is none.
+  std::optional<double> bubble, simulatedBubble;
 };
 
 // Reports each contract that does not hold, with what was found and the chain

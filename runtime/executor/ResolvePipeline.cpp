@@ -3,9 +3,9 @@
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Sends do not wait: each microbatch has channels of its own. A send ends at
-// the latest when its slot is taken for another cell, and at the end of the
-// pipeline.
+// Neither sends nor receives wait: each microbatch has channels of its own. A
+// receive ends at the latest before the step that uses it, a send when its slot
+// is taken for another cell, and at the end of the pipeline.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,14 +44,18 @@ private:
   format::SlotUse use;
   std::vector<std::vector<int64_t>> owners; ///< by group, by slot: a cell
   std::vector<std::vector<uint32_t>> sends; ///< by cell: not yet waited for
+  /// Of activations, of gradients; by cell: what was posted and not waited for.
+  std::vector<std::vector<uint32_t>> receives[2];
 
   void collectSections();
   Status resolveStep(const Step &step);
+  Status resolveWork(const Step &step);
   Status resolveSections(format::SectionKind kind, int64_t chunk);
   Status resolveMessages(const Step &step);
   void handOver(const Step &step);
   void takeSlots(const Step &step);
   void finishSends(int64_t cell);
+  void finishReceives(const Step &step);
   Result<transport::Channel> open(const format::MessageT &message,
                                   size_t number, int64_t from, int64_t to,
                                   int64_t micro);
@@ -86,6 +90,29 @@ void PipelineResolver::finishSends(int64_t cell) {
     r.result.code.push_back({Operation::Wait, noSite, index});
   }
   sends[cell].clear();
+}
+
+/// What a computing step is about to use. To a trace it is that receive.
+void PipelineResolver::finishReceives(const Step &step) {
+  if (step.kind() == StepKind::WeightGradient) {
+    return;
+  }
+  bool gradient = step.kind() != StepKind::Forward;
+  std::vector<uint32_t> &posted = receives[gradient][r.cell];
+  if (posted.empty()) {
+    return;
+  }
+  uint32_t number = static_cast<uint32_t>(r.result.steps.size());
+  Step receive(gradient ? StepKind::ReceiveGradient
+                        : StepKind::ReceiveActivation,
+               step.chunk(), step.micro());
+  r.emit(Operation::StepBegin, r.result.steps,
+         DeviceProgram::StepCall{receive, 0}, 0);
+  for (uint32_t index : posted) {
+    r.result.code.push_back({Operation::Wait, noSite, index});
+  }
+  r.result.code.push_back({Operation::StepEnd, 0, number});
+  posted.clear();
 }
 
 /// The cell that had a slot before may still be read by a neighbour.
@@ -132,7 +159,6 @@ PipelineResolver::open(const format::MessageT &message, size_t number,
                                description.group[1] == r.env.deviceNumber);
 }
 
-/// A receive is over at once; a send later.
 Status PipelineResolver::resolveMessages(const Step &step) {
   bool gradient = step.kind() >= StepKind::SendGradient;
   bool isSend = step.kind() == StepKind::SendActivation ||
@@ -156,11 +182,7 @@ Status PipelineResolver::resolveMessages(const Step &step) {
                *channel, isSend ? r.addressOf(*message.source) : Address(),
                isSend ? Address() : r.addressOf(*message.target)},
            noSite);
-    if (isSend) {
-      sends[r.cell].push_back(index);
-    } else {
-      r.result.code.push_back({Operation::Wait, noSite, index});
-    }
+    (isSend ? sends : receives[gradient])[r.cell].push_back(index);
   }
   return Status();
 }
@@ -182,31 +204,40 @@ void PipelineResolver::handOver(const Step &step) {
   }
 }
 
-Status PipelineResolver::resolveStep(const Step &step) {
+Status PipelineResolver::resolveWork(const Step &step) {
   using format::SectionKind;
+  switch (step.kind()) {
+  case StepKind::Forward:
+    return resolveSections(SectionKind::Forward, step.chunk());
+  case StepKind::InputGradient:
+    return resolveSections(SectionKind::Backward, step.chunk());
+  case StepKind::WeightGradient:
+    return resolveSections(SectionKind::WeightGradient, step.chunk());
+  case StepKind::Backward:
+    CLEAVE_TRY(resolveSections(SectionKind::Backward, step.chunk()));
+    return resolveSections(SectionKind::WeightGradient, step.chunk());
+  default:
+    return resolveMessages(step);
+  }
+}
+
+/// What has to be waited for stands before the step, so that the step lasts as
+/// long as its work. A step that posts takes no time, and is none to a trace.
+Status PipelineResolver::resolveStep(const Step &step) {
   takeSlots(step);
   r.cell = shape.cell(step.micro(), step.chunk());
   r.instant = r.env.placement->instantOf(pipeline, step.micro(), step.chunk());
+  if (step.kind() == StepKind::ReceiveActivation ||
+      step.kind() == StepKind::ReceiveGradient) {
+    return resolveMessages(step);
+  }
+  if (!format::isMessage(step.kind())) {
+    finishReceives(step);
+  }
   uint32_t index = static_cast<uint32_t>(r.result.steps.size());
   r.emit(Operation::StepBegin, r.result.steps, DeviceProgram::StepCall{step, 0},
          0);
-  switch (step.kind()) {
-  case StepKind::Forward:
-    CLEAVE_TRY(resolveSections(SectionKind::Forward, step.chunk()));
-    break;
-  case StepKind::InputGradient:
-    CLEAVE_TRY(resolveSections(SectionKind::Backward, step.chunk()));
-    break;
-  case StepKind::WeightGradient:
-    CLEAVE_TRY(resolveSections(SectionKind::WeightGradient, step.chunk()));
-    break;
-  case StepKind::Backward:
-    CLEAVE_TRY(resolveSections(SectionKind::Backward, step.chunk()));
-    CLEAVE_TRY(resolveSections(SectionKind::WeightGradient, step.chunk()));
-    break;
-  default:
-    CLEAVE_TRY(resolveMessages(step));
-  }
+  CLEAVE_TRY(resolveWork(step));
   handOver(step);
   r.result.code.push_back({Operation::StepEnd, 0, index});
   return Status();
@@ -215,6 +246,8 @@ Status PipelineResolver::resolveStep(const Step &step) {
 Status PipelineResolver::resolve() {
   collectSections();
   sends.resize(shape.cells());
+  receives[0].resize(shape.cells());
+  receives[1].resize(shape.cells());
   for (const format::Slots::Group &group : r.env.slots->groups) {
     owners.emplace_back(group.count, -1);
   }

@@ -16,8 +16,10 @@
 //   1F1B, stage 0 of 2, 3 microbatches    F0 F1 B0 F2 B1 B2
 //   slots                                 0: F0..B0, F2..B2   1: F1..B1
 //
-// A message may arrive long before it is used. Values that messages write are
-// best in a group of their own, so that only theirs are kept so long.
+// A step that receives *posts*: it waits for nothing, and the message may
+// arrive from then on. The computing step that uses it waits for it. So a
+// message may be there long before it is used; values that messages write are
+// best in groups of their own, so that only theirs are kept so long.
 //
 //===----------------------------------------------------------------------===//
 

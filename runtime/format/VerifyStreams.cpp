@@ -7,6 +7,8 @@
 
 #include "runtime/format/Verify.h"
 
+#include <map>
+
 namespace cleave::format {
 
 namespace {
@@ -142,14 +144,21 @@ Status verifyNeighbours(const PipelineT &pipeline, const PipelineShape &shape,
   return Status();
 }
 
-/// The stages in lockstep: a message happens when both sides stand at it.
+/// The stages side by side: a receive is posted and waits for nothing, a send
+/// waits until it is, a computing step until what it needs was sent.
 class Rendezvous {
 public:
   Rendezvous(const PipelineT &pipeline, const PipelineShape &shape)
       : pipeline(pipeline), shape(shape), names{pipeline, shape, {}},
-        next(shape.stages, 0) {}
+        next(shape.stages, 0) {
+    for (int gradient : {0, 1}) {
+      posted[gradient].resize(shape.positions() * shape.micros);
+      sent[gradient].resize(shape.positions() * shape.micros);
+    }
+  }
 
-  /// Linear in the steps: a stage is looked at again only after it moved.
+  /// Linear in the steps: a stage is looked at again only when a neighbour did
+  /// something for it.
   Status run() {
     for (int64_t stage = 0; stage < shape.stages; ++stage) {
       ready.push_back(stage);
@@ -157,14 +166,19 @@ public:
     while (!ready.empty()) {
       int64_t stage = ready.back();
       ready.pop_back();
-      advance(stage);
+      while (const Step *step = at(stage)) {
+        if (!advance(stage, *step)) {
+          break;
+        }
+        ++next[stage];
+      }
     }
     for (int64_t stage = 0; stage < shape.stages; ++stage) {
       if (const Step *step = at(stage)) {
         return Status::error(stuck(stage, *step));
       }
     }
-    return Status();
+    return verifyWays();
   }
 
 private:
@@ -173,32 +187,84 @@ private:
   StreamVerifier names;
   std::vector<size_t> next; ///< by stage
   std::vector<int64_t> ready;
+  /// Of activations, of gradients: by receiving position and microbatch.
+  std::vector<bool> posted[2], sent[2];
 
   const Step *at(int64_t stage) const {
     const std::vector<Step> &steps = pipeline.streams[stage]->steps;
     return next[stage] < steps.size() ? &steps[next[stage]] : nullptr;
   }
+  /// The other stage of a message, or that which sends what a step needs.
   int64_t peerOf(int64_t stage, const Step &step) const {
-    Meeting meeting = names.meetingOf(step, stage);
-    return shape.stageAt(sends(step.kind()) ? meeting.to : meeting.from);
-  }
-  /// Up to a message whose other side is not there yet.
-  void advance(int64_t stage) {
-    while (const Step *step = at(stage)) {
-      if (isMessage(step->kind())) {
-        int64_t peer = peerOf(stage, *step);
-        const Step *other = at(peer);
-        if (!other || !isMessage(other->kind()) ||
-            sends(other->kind()) == sends(step->kind()) ||
-            names.meetingOf(*other, peer) != names.meetingOf(*step, stage)) {
-          return;
-        }
-        ++next[peer];
-        ready.push_back(peer);
-      }
-      ++next[stage];
+    if (isMessage(step.kind())) {
+      Meeting meeting = names.meetingOf(step, stage);
+      return shape.stageAt(sends(step.kind()) ? meeting.to : meeting.from);
     }
+    int64_t own = shape.position(stage, step.chunk());
+    return shape.stageAt(step.kind() == StepKind::Forward ? own - 1 : own + 1);
   }
+  size_t indexOf(int64_t position, int64_t micro) const {
+    return position * shape.micros + micro;
+  }
+
+  bool advance(int64_t stage, const Step &step) {
+    if (!isMessage(step.kind())) {
+      return hasInputs(stage, step);
+    }
+    Meeting meeting = names.meetingOf(step, stage);
+    size_t index = indexOf(meeting.to, meeting.micro);
+    if (!sends(step.kind())) {
+      posted[meeting.gradient][index] = true;
+    } else if (posted[meeting.gradient][index]) {
+      sent[meeting.gradient][index] = true;
+    } else {
+      return false;
+    }
+    ready.push_back(peerOf(stage, step));
+    return true;
+  }
+
+  /// Whether a computing step waits for nothing that has to be sent.
+  bool hasInputs(int64_t stage, const Step &step) const {
+    int64_t own = shape.position(stage, step.chunk());
+    bool gradient = step.kind() != StepKind::Forward;
+    if (step.kind() == StepKind::WeightGradient ||
+        !names.crosses(own, gradient ? own + 1 : own - 1)) {
+      return true;
+    }
+    bool isSilent =
+        gradient ? pipeline.gradients.empty() : pipeline.activations.empty();
+    return isSilent || sent[gradient][indexOf(own, step.micro())];
+  }
+
+  /// What one stage has for another is sent and posted in one order.
+  Status verifyWays() const {
+    // By the two stages, from and to.
+    std::map<std::pair<int64_t, int64_t>, std::vector<Meeting>> ways[2];
+    for (int64_t stage = 0; stage < shape.stages; ++stage) {
+      for (const Step &step : pipeline.streams[stage]->steps) {
+        if (isMessage(step.kind())) {
+          std::pair<int64_t, int64_t> way = {stage, peerOf(stage, step)};
+          if (!sends(step.kind())) {
+            std::swap(way.first, way.second);
+          }
+          ways[sends(step.kind())][way].push_back(names.meetingOf(step, stage));
+        }
+      }
+    }
+    for (bool isSend : {true, false}) {
+      for (const auto &[way, meetings] : ways[isSend]) {
+        auto other = ways[!isSend].find(way);
+        if (other == ways[!isSend].end() || other->second != meetings) {
+          return Status::error("what stage " + number(way.first) +
+                               " sends to stage " + number(way.second) +
+                               " is received in another order");
+        }
+      }
+    }
+    return Status();
+  }
+
   std::string stuck(int64_t stage, const Step &step) const {
     int64_t peer = peerOf(stage, step);
     const Step *other = at(peer);

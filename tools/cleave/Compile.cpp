@@ -352,7 +352,8 @@ bool Compiler::makePlan(const PlanRequest &request) {
     known.train = &report.programs.front();
     known.peak = report.peak();
     if (report.pipeline) {
-      known.bubble = report.pipeline->timeline.bubble;
+      known.bubble = report.pipeline->bubble;
+      known.simulatedBubble = report.pipeline->timeline.bubble;
     }
     kept = plan::checkExpectations(elaborated->plan, elaborated->expectations,
                                    known, frontend.diags);

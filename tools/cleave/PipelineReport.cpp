@@ -46,6 +46,11 @@ PipelineReport makePipelineReport(const std::string &axis,
   report.axis = axis;
   report.schedule = schedule;
   report.held = proof.activationPeaks;
+  report.bubble =
+      simulate(schedule,
+               schedule::equalTimes(schedule, schedule.chunks, schedule.chunks,
+                                    schedule.chunks, 0))
+          .bubble;
   report.rates = rates;
   report.times = timesOf(work, rates);
   report.timeline = schedule::simulate(schedule, report.times);
@@ -161,7 +166,11 @@ void printTimeline(const PipelineReport &report, std::ostream &out) {
   const schedule::Timeline &timeline = report.timeline;
   char text[256];
   std::snprintf(text, sizeof text,
-                "\n    simulated: makespan %s, longest span %s (stage %d), "
+                "\n    bubble %.4f where all chunks take equal time\n",
+                report.bubble);
+  out << text;
+  std::snprintf(text, sizeof text,
+                "    simulated: makespan %s, longest span %s (stage %d), "
                 "bubble %.4f\n",
                 formatSeconds(timeline.makespan).c_str(),
                 formatSeconds(timeline.longestSpan).c_str(),
@@ -248,6 +257,7 @@ json toJson(const PipelineReport &report) {
           {"chunks", schedule.chunks},
           {"placement", spelling(schedule.placement)},
           {"held", std::move(held)},
+          {"bubble", report.bubble},
           {"positions", positionsOf(report)},
           {"boundaries", std::move(crossings)},
           {"rates",

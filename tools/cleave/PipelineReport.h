@@ -38,8 +38,9 @@ struct PipelineReport {
   std::vector<int64_t> held; ///< by stage: the peak, in chunk-microbatches
   PipelineWork work;
   Rates rates;
+  double bubble = 0;     ///< where all chunks take equal time, messages none
   schedule::Times times; ///< in seconds
-  schedule::Timeline timeline;
+  schedule::Timeline timeline; ///< of these times
   std::vector<Crossing> crossings;
 };
 

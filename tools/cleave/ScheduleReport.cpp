@@ -64,8 +64,7 @@ void scheduleText(const ScheduleReport &report, int64_t columns,
       << number(timeline.longestSpan) << ", bubble " << bubble << "\n\n";
   printStages(report, out);
   out << "\nactivations: the most microbatches held; pending: the most "
-         "messages "
-         "received and not yet used\n";
+         "messages that may have come and are not yet used\n";
 }
 
 static nlohmann::json stageJson(const ScheduleReport &report, int32_t stage) {

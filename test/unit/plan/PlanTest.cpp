@@ -557,6 +557,33 @@ TEST(Expect, bubbleAndPeakAreOfTheSimulatedPlan) {
   EXPECT_TRUE(alone.expect()) << alone.diags.text();
 }
 
+// The schedule's own bubble and the simulated one are two things.
+TEST(Expect, bubblesOfEqualTimesAndSimulated) {
+  auto text = [](const std::string &contract) {
+    return planText("mesh [pipe: 2]\nmicro batch into 8\n"
+                    "pipeline layer on pipe with one_f_one_b\nexpect " +
+                    contract) +
+           "schedule one_f_one_b(stage, stages, micro) "
+           "{ for m in 0 .. micro { forward m; backward m } }\n";
+  };
+  Source kept(text("bubble == 1.0 / 9 and bubble(simulated) <= 20%"));
+  EXPECT_TRUE(kept.expect(nullptr, 1.0 / 9, -1, 0.19)) << kept.diags.text();
+  Source broken(text("bubble(simulated) <= 12%"));
+  EXPECT_FALSE(broken.expect(nullptr, 1.0 / 9, -1, 0.125));
+  ASSERT_EQ(broken.diags.errorCount(), 1u) << broken.diags.text();
+  EXPECT_EQ(broken.diags.all()[0].message,
+            "`bubble(simulated) <= 12%` does not hold: found 0.125, wanted <= "
+            "0.12");
+  Source other(text("bubble(measured) <= 12%"));
+  EXPECT_FALSE(other.expect(nullptr, 1.0 / 9, -1, 0.125));
+  EXPECT_NE(other.diags.text().find("write `bubble` or `bubble(simulated)`"),
+            std::string::npos)
+      << other.diags.text();
+  Source unknown(text("bubble(simulated) <= 12%"));
+  EXPECT_TRUE(unknown.expect(nullptr, 1.0 / 9));
+  EXPECT_EQ(unknown.kinds(), (std::vector<Diag>{Diag::ContractNotChecked}));
+}
+
 TEST(Expect, noDeviceSendsForTwoStages) {
   // Stage 0 sends 100 + 20 bytes, stage 1 30 + 80; both send the 15.
   Source s(planText("mesh [pipe: 2]\n"

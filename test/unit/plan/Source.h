@@ -74,11 +74,13 @@ struct Source {
     return result;
   }
   bool expect(const layout::ProgramRecord *train = nullptr,
-              std::optional<double> bubble = std::nullopt, int64_t peak = -1) {
+              std::optional<double> bubble = std::nullopt, int64_t peak = -1,
+              std::optional<double> simulatedBubble = std::nullopt) {
     ExpectFacts known;
     known.model = &facts;
     known.train = train;
     known.bubble = bubble;
+    known.simulatedBubble = simulatedBubble;
     known.peak = peak;
     return result &&
            checkExpectations(result->plan, result->expectations, known, diags);

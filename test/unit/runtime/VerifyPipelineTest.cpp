@@ -416,11 +416,28 @@ TEST(VerifyPipeline, Deadlock) {
 TEST(VerifyPipeline, MessagesWithoutAnOtherSide) {
   using Steps = std::vector<Step>;
   EXPECT_EQ(streamComplaint([](Steps &first, Steps &) { first.resize(1); }),
-            "the pipeline: stage 1 waits for ever in `receive activation 0`: "
+            "the pipeline: stage 1 waits for ever in `forward 0`: "
             "stage 0 is done");
   EXPECT_EQ(streamComplaint([](Steps &, Steps &second) { second.clear(); }),
             "the pipeline: stage 0 waits for ever in `send activation 0`: "
             "stage 1 is done");
+}
+
+TEST(VerifyPipeline, MessagesInAnotherOrder) {
+  EXPECT_EQ(streamComplaint([](std::vector<Step> &, std::vector<Step> &second) {
+              std::vector<Step *> receives;
+              for (Step &step : second) {
+                if (step.kind() == StepKind::ReceiveActivation) {
+                  receives.push_back(&step);
+                }
+              }
+              // Both as early as the first, so that nothing waits for ever.
+              Step moved = *receives[1];
+              second.erase(second.begin() + (receives[1] - second.data()));
+              second.insert(second.begin(), moved);
+            }),
+            "the pipeline: what stage 0 sends to stage 1 is received in "
+            "another order");
 }
 
 TEST(VerifyPipeline, NeighboursOnOneStage) {

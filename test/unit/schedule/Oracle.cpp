@@ -8,6 +8,8 @@
 #include "Oracle.h"
 
 #include <algorithm>
+#include <map>
+#include <random>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -116,20 +118,45 @@ std::string judge(const Schedule &schedule) {
 
 namespace {
 
-/// The stages of one rendezvous run.
+/// The stages of one run.
 class Run {
 public:
   Run(const Schedule &schedule, const Streams &streams)
       : schedule(schedule), streams(streams), next(schedule.stages, 0),
-        known(schedule.stages), computed(schedule.stages, 0) {}
+        known(schedule.stages), posted(schedule.stages),
+        computed(schedule.stages, 0) {}
 
   std::string go() {
+    checkOrder();
     for (bool moved = true; moved && problem.empty();) {
       moved = false;
       for (int stage = 0; stage < schedule.stages; ++stage) {
         moved |= step(stage);
       }
     }
+    return end();
+  }
+
+  std::string goAtRandom(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    isPatient = false;
+    for (int stage = 0; stage < schedule.stages; ++stage) {
+      post(stage);
+    }
+    // Until none can go on, from whatever stage is looked at first.
+    for (int stuck = 0; stuck < schedule.stages && problem.empty();) {
+      int first = static_cast<int>(random() % schedule.stages);
+      stuck = 0;
+      while (stuck < schedule.stages && problem.empty() &&
+             !step((first + stuck) % schedule.stages)) {
+        ++stuck;
+      }
+    }
+    return end();
+  }
+
+private:
+  std::string end() {
     for (int stage = 0; stage < schedule.stages && problem.empty(); ++stage) {
       if (!current(stage)) {
         if (computed[stage] != schedule.actions[stage].size()) {
@@ -143,7 +170,6 @@ public:
     return problem;
   }
 
-private:
   const Operation *current(int stage) const {
     return next[stage] < streams.stages[stage].size()
                ? &streams.stages[stage][next[stage]]
@@ -165,7 +191,40 @@ private:
     if (!operation->isMessage()) {
       return compute(stage, *operation);
     }
-    return operation->isSend() && meet(stage, *operation);
+    return operation->isSend() ? deliver(stage, *operation) : post(stage);
+  }
+
+  /// All receives that stand next.
+  bool post(int stage) {
+    bool moved = false;
+    while (current(stage) && current(stage)->isMessage() &&
+           !current(stage)->isSend()) {
+      if (!posted[stage].insert(carried(*current(stage))).second) {
+        problem = "stage " + std::to_string(stage) + " receives twice";
+      }
+      ++next[stage];
+      moved = true;
+    }
+    return moved;
+  }
+
+  /// What each stage has for another is sent and received in one order.
+  void checkOrder() {
+    std::map<std::pair<int, int>, std::vector<Fact>> ways[2];
+    for (int stage = 0; stage < schedule.stages; ++stage) {
+      for (const Operation &operation : streams.stages[stage]) {
+        if (operation.isMessage()) {
+          std::pair<int, int> way = {stage, operation.peer};
+          if (!operation.isSend()) {
+            std::swap(way.first, way.second);
+          }
+          ways[operation.isSend()][way].push_back(carried(operation));
+        }
+      }
+    }
+    if (ways[0] != ways[1]) {
+      problem = "sends and receives stand in another order";
+    }
   }
 
   bool compute(int stage, const Operation &operation) {
@@ -177,40 +236,45 @@ private:
     int position = positionOf(schedule, stage, action.chunk);
     if (!holdsAll(known[stage], needed(action, position,
                                        schedule.stages * schedule.chunks))) {
-      problem = "stage " + std::to_string(stage) + " lacks an input";
-      return false;
+      return false; // waits
     }
     for (const Fact &fact : made(action, position)) {
       known[stage].insert(fact);
     }
     ++computed[stage];
     ++next[stage];
+    if (!isPatient) {
+      post(stage);
+    }
     return true;
   }
 
-  bool meet(int stage, const Operation &send) {
-    const Operation *other = send.peer == stage ? nullptr : current(send.peer);
-    if (!other || !other->isMessage() || other->isSend() ||
-        other->peer != stage || carried(*other) != carried(send)) {
-      return false;
-    }
+  bool deliver(int stage, const Operation &send) {
     if (!known[stage].count(carried(send))) {
       problem = "stage " + std::to_string(stage) + " sends what it has not";
       return false;
     }
+    if (send.peer == stage || !posted[send.peer].count(carried(send))) {
+      if (!isPatient) {
+        problem = "stage " + std::to_string(stage) + " would wait in " +
+                  schedule::describe(send, schedule, stage);
+      }
+      return false;
+    }
     if (!known[send.peer].insert(carried(send)).second) {
-      problem = "stage " + std::to_string(send.peer) + " receives twice";
+      problem = "stage " + std::to_string(send.peer) + " gets it twice";
       return false;
     }
     ++next[stage];
-    ++next[send.peer];
     return true;
   }
 
   const Schedule &schedule;
   const Streams &streams;
   std::vector<size_t> next;
-  std::vector<std::set<Fact>> known; ///< what each stage has in its memory
+  std::vector<std::set<Fact>> known;  ///< what each stage has in its memory
+  std::vector<std::set<Fact>> posted; ///< what it may receive
+  bool isPatient = true;              ///< a send may wait
   std::vector<size_t> computed;
   std::string problem;
 };
@@ -219,6 +283,11 @@ private:
 
 std::string rendezvous(const Schedule &schedule, const Streams &streams) {
   return Run(schedule, streams).go();
+}
+
+std::string waiting(const Schedule &schedule, const Streams &streams,
+                    uint64_t seed) {
+  return Run(schedule, streams).goAtRandom(seed);
 }
 
 std::vector<int64_t> held(const Schedule &schedule) {

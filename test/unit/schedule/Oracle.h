@@ -26,11 +26,18 @@ namespace cleave::oracle {
 std::string judge(const schedule::Schedule &schedule);
 
 /// Why the streams are wrong; empty if they are right: a stage does one thing
-/// at a time, a send and its receive happen together or not at all, a stage
-/// reads only what it made or received, and every stage comes to its end having
-/// done its actions in their order.
+/// at a time; a receive is posted and waits for nothing, a send waits until it
+/// is, an action until what it reads is there; a stage reads only what it made
+/// or received; from one stage to another sends and receives have one order;
+/// and every stage comes to its end having done its actions in their order.
 std::string rendezvous(const schedule::Schedule &schedule,
                        const schedule::Streams &streams);
+
+/// Why some send would wait for a stage that is at work; empty if none does.
+/// Stages go on in an order that `seed` gives, as if actions took any time; a
+/// stage posts what it can as soon as it has ended an action.
+std::string waiting(const schedule::Schedule &schedule,
+                    const schedule::Streams &streams, uint64_t seed);
 
 /// The most microbatches of chunks that each stage holds, by replaying.
 std::vector<int64_t> held(const schedule::Schedule &schedule);

@@ -79,6 +79,11 @@ TEST(Library, HoldsForAllSizes) {
             ASSERT_EQ(oracle::judge(schedule), "") << describeCase(schedule);
             ASSERT_EQ(oracle::rendezvous(schedule, proof.streams), "")
                 << describeCase(schedule);
+            if ((p + m) % 3 == 0) {
+              ASSERT_EQ(oracle::waiting(schedule, proof.streams, p * 64 + m),
+                        "")
+                  << describeCase(schedule);
+            }
             ASSERT_EQ(oracle::held(schedule), proof.activationPeaks)
                 << describeCase(schedule);
           }
@@ -124,6 +129,8 @@ TEST(Mutations, CheckerAgreesWithOracle) {
       ++accepted;
       const Proof &proof = std::get<Proof>(outcome);
       ASSERT_EQ(oracle::rendezvous(schedule, proof.streams), "")
+          << describeCase(schedule);
+      ASSERT_EQ(oracle::waiting(schedule, proof.streams, round), "")
           << describeCase(schedule);
       ASSERT_EQ(oracle::held(schedule), proof.activationPeaks)
           << describeCase(schedule);

@@ -69,7 +69,17 @@ TEST(PipelineReport, timelineOfEqualStages) {
       reportOf(forwardsFirst(4, 8), work, {1e9, 1e8, 1e7, 0});
   EXPECT_DOUBLE_EQ(report.timeline.makespan, 33);
   EXPECT_DOUBLE_EQ(report.timeline.bubble, 9.0 / 33);
+  EXPECT_DOUBLE_EQ(report.bubble, 9.0 / 33);
   EXPECT_EQ(report.held, (std::vector<int64_t>{8, 8, 8, 8}));
+
+  // A slow stage adds to the simulated bubble, not to the schedule's own.
+  for (Work *one : {&work.positions[3].forward, &work.positions[3].input,
+                    &work.positions[3].weight}) {
+    *one = {2e9, 0, 0};
+  }
+  report = reportOf(forwardsFirst(4, 8), work, {1e9, 1e8, 1e7, 1e-3});
+  EXPECT_DOUBLE_EQ(report.bubble, 9.0 / 33);
+  EXPECT_GT(report.timeline.bubble, 0.5);
 }
 
 // A message of 10 bytes at 10 bytes a second after 1 s takes 2 s. Two stages, a
