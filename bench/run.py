@@ -302,6 +302,9 @@ def bench_hops(bench):
             f"over gloo, saved to memory (`{bench.options.scratch}`) and loaded cut by "
             f"layers: {spread(through, 1e3)} ms, "
             f"{statistics.median(through) / statistics.median(ours):.0f} times as long."]
+    return out
+
+
 def bench_overhead(bench):
     """What the executor adds: pipelines that have next to nothing to compute."""
     out = ["### The executor's overhead", "",

@@ -20,9 +20,10 @@
 namespace cleave::codegen {
 
 struct KernelInteger {
-  enum Kind : uint8_t { Size, Begin, Iteration } kind = Size;
+  enum Kind : uint8_t { Size, Begin, Iteration, Literal } kind = Size;
   Extent extent;         ///< of Size and Begin
   mlir::Value iteration; ///< the index argument of a repeat
+  int64_t literal = 0;
 };
 
 struct Kernel {
@@ -44,6 +45,14 @@ llvm::Expected<Kernel> buildLookup(clv::LookupOp op, KernelLibrary &library);
 llvm::Expected<Kernel> buildScatterAdd(clv::ScatterAddOp op,
                                        KernelLibrary &library);
 llvm::Expected<Kernel> buildCumsum(clv::CumsumOp op, KernelLibrary &library);
+
+/// Makes one step, with several members, of operations of attention that go
+/// over the same scores and can be computed together.
+void joinAttention(llvm::SmallVectorImpl<Step> &steps);
+/// The call of the runtime's kernel for operations of one such step, or of one
+/// operation. Inner dims must be dense (emit/Order.h).
+llvm::Expected<Kernel> buildAttention(llvm::ArrayRef<mlir::Operation *> ops,
+                                      KernelLibrary &library);
 
 } // namespace cleave::codegen
 

@@ -50,6 +50,14 @@ unsigned KernelLibrary::add(OwningOpRef<func::FuncOp> function,
   return entry->second;
 }
 
+unsigned KernelLibrary::addOfRuntime(StringRef name) {
+  auto found = llvm::find(names, name);
+  if (found == names.end()) {
+    found = names.insert(found, name.str());
+  }
+  return static_cast<unsigned>(found - names.begin());
+}
+
 std::vector<std::string> KernelLibrary::targetFeatures() const {
   return requiredFeatures(options);
 }

@@ -40,6 +40,9 @@ public:
   unsigned add(mlir::OwningOpRef<mlir::func::FuncOp> function,
                llvm::StringRef hint);
 
+  /// The symbol of a kernel that the runtime has.
+  unsigned addOfRuntime(llvm::StringRef name);
+
   /// The names of the symbols, by number.
   const std::vector<std::string> &symbols() const { return names; }
   /// The kernels as they were added: loops over vectors.

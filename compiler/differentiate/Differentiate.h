@@ -69,6 +69,15 @@ struct StepOptions {
 mlir::LogicalResult buildStep(mlir::ModuleOp module,
                               const StepOptions &options = {});
 
+/// Replaces attention that is spelled out by operations that keep no scores:
+///
+///   dot(softmax(where(index(seq) >= index(keys), score, -1e30), over: keys),
+///       values, over: keys)       with score = dot(query, key) * constant
+///
+/// with or without the mask and the factor, where nothing else reads the
+/// scores. Before differentiation: gradients are then attention's own.
+void blockAttention(mlir::Operation *root);
+
 /// Replaces softmax and logsumexp by reductions and elementwise operations.
 void decompose(mlir::Operation *root);
 
@@ -77,11 +86,12 @@ void decompose(mlir::Operation *root);
 void simplify(mlir::Operation *root);
 
 std::unique_ptr<mlir::Pass> createBuildStepPass(StepOptions options = {});
+std::unique_ptr<mlir::Pass> createBlockAttentionPass();
 std::unique_ptr<mlir::Pass> createDecomposePass();
 std::unique_ptr<mlir::Pass> createSimplifyPass();
 
-/// Registers `clv-build-step`, `clv-decompose`, `clv-simplify` and
-/// `clv-recompute`.
+/// Registers `clv-build-step`, `clv-block-attention`, `clv-decompose`,
+/// `clv-simplify` and `clv-recompute`.
 void registerDifferentiatePasses();
 
 } // namespace cleave

@@ -43,6 +43,17 @@ struct BuildStepPass : PassWrapper<BuildStepPass, OperationPass<ModuleOp>> {
                      llvm::cl::init(false)};
 };
 
+struct BlockAttentionPass
+    : PassWrapper<BlockAttentionPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(BlockAttentionPass)
+
+  StringRef getArgument() const final { return "clv-block-attention"; }
+  StringRef getDescription() const final {
+    return "replace attention by operations that keep no scores";
+  }
+  void runOnOperation() final { blockAttention(getOperation()); }
+};
+
 struct DecomposePass : PassWrapper<DecomposePass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DecomposePass)
 
@@ -68,6 +79,9 @@ struct SimplifyPass : PassWrapper<SimplifyPass, OperationPass<ModuleOp>> {
 std::unique_ptr<Pass> cleave::createBuildStepPass(StepOptions options) {
   return std::make_unique<BuildStepPass>(options);
 }
+std::unique_ptr<Pass> cleave::createBlockAttentionPass() {
+  return std::make_unique<BlockAttentionPass>();
+}
 std::unique_ptr<Pass> cleave::createDecomposePass() {
   return std::make_unique<DecomposePass>();
 }
@@ -77,6 +91,7 @@ std::unique_ptr<Pass> cleave::createSimplifyPass() {
 
 void cleave::registerDifferentiatePasses() {
   PassRegistration<BuildStepPass>();
+  PassRegistration<BlockAttentionPass>();
   PassRegistration<DecomposePass>();
   PassRegistration<SimplifyPass>();
   registerRecomputePass();

@@ -86,6 +86,9 @@ static llvm::Error take(llvm::Expected<codegen::Kernel> kernel,
 
 llvm::Error ActionBuilder::fill(Action &action, const codegen::Step &step) {
   Operation *op = step.op;
+  if (!op && isa<clv::AttentionInterface>(step.members.front())) {
+    return take(codegen::buildAttention(step.members, library), action);
+  }
   if (!op) {
     std::optional<codegen::Analysis> analysis = codegen::analyze(step.members);
     if (!analysis) {
@@ -101,6 +104,9 @@ llvm::Error ActionBuilder::fill(Action &action, const codegen::Step &step) {
   }
   if (auto scatter = dyn_cast<clv::ScatterAddOp>(op)) {
     return take(codegen::buildScatterAdd(scatter, library), action);
+  }
+  if (isa<clv::AttentionInterface>(op)) {
+    return take(codegen::buildAttention(op, library), action);
   }
   if (auto cumsum = dyn_cast<clv::CumsumOp>(op)) {
     return take(codegen::buildCumsum(cumsum, library), action);
@@ -126,7 +132,9 @@ llvm::Error ActionBuilder::fill(Action &action, const codegen::Step &step) {
 
 llvm::Error ActionBuilder::build(Block &block, Actions &actions,
                                  Action *parent) {
-  for (const codegen::Step &step : codegen::schedule(block)) {
+  SmallVector<codegen::Step> steps = codegen::schedule(block);
+  codegen::joinAttention(steps);
+  for (const codegen::Step &step : steps) {
     if (step.op && (isa<clv::RenameOp, pipe::MessageOp>(step.op) ||
                     pipe::isView(step.op))) {
       continue; // the same memory; messages are written with the streams

@@ -105,6 +105,9 @@ void ProgramWriter::writeKernel(const Action &action, Body &body) {
       table.integers.push_back({format::IntegerKind::ExtentBegin,
                                 int64_t(tables.extent(integer.extent))});
       break;
+    case codegen::KernelInteger::Literal:
+      table.integers.push_back({format::IntegerKind::Literal, integer.literal});
+      break;
     case codegen::KernelInteger::Iteration:
       table.integers.push_back(
           {format::IntegerKind::Iteration, depthOf(integer.iteration) - 1});

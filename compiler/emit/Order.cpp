@@ -230,6 +230,15 @@ std::optional<Names> Orderer::preferred(Operation *op) {
   if (isa<clv::ScatterAddOp>(op)) {
     return known(result);
   }
+  if (isa<clv::AttentionInterface>(op)) {
+    // Like the tensor that it is the sum, the result or the gradient of.
+    bool isOfKey = isa<clv::AttentionKeyGradientOp>(op);
+    Names names = namesOf(op->getOperand(isOfKey ? 1 : 0));
+    llvm::erase_if(names, [&](const std::string &name) {
+      return !llvm::is_contained(wanted, name);
+    });
+    return names.size() == wanted.size() ? names : known(result);
+  }
   return std::nullopt;
 }
 
@@ -332,4 +341,68 @@ void Orderer::run() {
   });
 }
 
-void emit::chooseOrders(func::FuncOp function) { Orderer(function).run(); }
+/// `type` with the dims `inner` last, in that order.
+static RankedTensorType withLast(RankedTensorType type,
+                                 ArrayRef<StringRef> inner) {
+  SmallVector<int64_t> from;
+  for (auto [i, name] : llvm::enumerate(clv::dimsOf(type))) {
+    if (!llvm::is_contained(inner, name)) {
+      from.push_back(static_cast<int64_t>(i));
+    }
+  }
+  for (StringRef name : inner) {
+    from.push_back(clv::findDim(type, name));
+  }
+  return permuted(type, from);
+}
+
+/// The dims over which scores sum, or the features, in the one order that all
+/// operations of an attention take.
+static SmallVector<StringRef> innerDims(clv::AttentionInterface op, Type type) {
+  auto overs = llvm::to_vector(op.getOver().getAsValueRange<StringAttr>());
+  SmallVector<StringRef> features = clv::featureDims(op), inner;
+  auto isIn = [&](StringRef name) { return clv::findDim(type, name) >= 0; };
+  for (StringRef name : overs) {
+    if (isIn(name)) {
+      inner.push_back(name);
+    }
+  }
+  llvm::sort(features);
+  for (StringRef name : features) {
+    if (isIn(name) && !llvm::is_contained(inner, name)) {
+      inner.push_back(name);
+    }
+  }
+  return inner;
+}
+
+/// Copies what an attention reads or makes where its inner dims are not last.
+static void straighten(clv::AttentionInterface op) {
+  OpBuilder builder(op);
+  auto copy = [&](Value value, RankedTensorType type) {
+    auto broadcast = builder.create<clv::BroadcastOp>(op.getLoc(), type, value);
+    clv::setScope(broadcast, clv::scopeOf(op));
+    return broadcast;
+  };
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto type = cast<RankedTensorType>(operand.get().getType());
+    RankedTensorType wanted = withLast(type, innerDims(op, type));
+    if (wanted != type) {
+      operand.set(copy(operand.get(), wanted));
+    }
+  }
+  Value result = op->getResult(0);
+  auto type = cast<RankedTensorType>(result.getType());
+  RankedTensorType wanted = withLast(type, innerDims(op, type));
+  if (wanted != type) {
+    builder.setInsertionPointAfter(op);
+    result.setType(wanted);
+    auto back = copy(result, type);
+    result.replaceAllUsesExcept(back, back);
+  }
+}
+
+void emit::chooseOrders(func::FuncOp function) {
+  Orderer(function).run();
+  function.walk([](clv::AttentionInterface op) { straighten(op); });
+}

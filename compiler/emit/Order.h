@@ -29,7 +29,8 @@ namespace cleave::emit {
 
 /// Gives the function's values the types of their order in memory. The types
 /// of elementwise operations then no longer follow the operands' order, which
-/// the dialect's verifier demands: do not verify afterwards.
+/// the dialect's verifier demands: do not verify afterwards. Attention gets
+/// copies of what has its inner dims not last.
 void chooseOrders(mlir::func::FuncOp function);
 
 } // namespace cleave::emit

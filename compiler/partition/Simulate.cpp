@@ -171,6 +171,16 @@ llvm::Expected<Tensor> Simulator::evaluate(Operation *op, int64_t device,
       key.push_back(piece.begin);
     }
   }
+  int64_t ahead = 0; // of the piece's queries to its keys
+  if (auto attention = dyn_cast<clv::AttentionInterface>(op)) {
+    Type query = op->getOperand(0).getType(),
+         keys = op->getOperand(1).getType();
+    ahead =
+        static_cast<int64_t>(attention.getAhead()) +
+        boxOf(query, device)[clv::findDim(query, attention.getSeq())].begin -
+        boxOf(keys, device)[clv::findDim(keys, attention.getKeys())].begin;
+    key.push_back(ahead);
+  }
   func::FuncOp &one = known[{op, key}];
   if (!one) {
     OpBuilder builder(scratch->getBodyRegion());
@@ -189,6 +199,9 @@ llvm::Expected<Tensor> Simulator::evaluate(Operation *op, int64_t device,
     copy->getResult(0).setType(cast<RankedTensorType>(type));
     if (auto index = dyn_cast<clv::IndexOp>(copy)) {
       index.setFirst(static_cast<int64_t>(index.getFirst()) + box[0].begin);
+    }
+    if (auto attention = dyn_cast<clv::AttentionInterface>(copy)) {
+      attention.setAhead(ahead);
     }
     builder.create<func::ReturnOp>(op->getLoc(), copy->getResults());
     if (failed(verify(copy))) {

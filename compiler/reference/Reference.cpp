@@ -205,6 +205,21 @@ double scalarOf(Elementwise function, double a, double b, double c,
 // Evaluator
 //===----------------------------------------------------------------------===//
 
+/// All scores of an attention; minus infinity where a key is hidden.
+struct Scores {
+  Names names;
+  SmallVector<int64_t> shape;
+  Tensor tensor;
+
+  Nest nest() const {
+    Nest nest;
+    for (auto [name, size] : llvm::zip(names, shape)) {
+      nest.add(name, size);
+    }
+    return nest;
+  }
+};
+
 class Evaluator {
 public:
   void set(Value value, Tensor tensor) {
@@ -230,6 +245,12 @@ private:
   void cumsum(CumsumOp op);
   void extreme(ExtremeOp op);
   void softmax(Value x, ArrayRef<StringRef> over, Value result, bool isLog);
+  Scores scores(AttentionInterface op);
+  Tensor weights(const Scores &scores, Value logSum);
+  void attentionSum(AttentionSumOp op);
+  void attend(AttentionOp op);
+  void attentionGradient(AttentionInterface op, Value gradient, Value logSum,
+                         Value value, Value mean);
   void part(Value x, Value result, StringRef dim, StringRef to, int64_t first,
             bool isSlice);
 
@@ -444,6 +465,161 @@ void Evaluator::softmax(Value x, ArrayRef<StringRef> over, Value result,
   set(result, std::move(out));
 }
 
+Scores Evaluator::scores(AttentionInterface op) {
+  Value query = op->getOperand(0), key = op->getOperand(1);
+  Scores result;
+  result.names = scoreDims(op);
+  int64_t count = 1;
+  for (StringRef name : result.names) {
+    Value owner = findDim(query.getType(), name) >= 0 ? query : key;
+    result.shape.push_back(sizeOf(owner.getType(), name));
+    count *= result.shape.back();
+  }
+  result.tensor = {{result.shape.begin(), result.shape.end()},
+                   std::vector<double>(count, 0)};
+  Nest nest = result.nest();
+  auto strides = nest.strides(result.names, result.shape);
+  for (StringRef name : namesIn(op.getOver())) {
+    nest.add(name, sizeOf(query.getType(), name));
+    strides.push_back(0);
+  }
+  const Tensor &a = get(query), &b = get(key);
+  double scale = op.getScale().convertToDouble();
+  nest.run(std::array{strides, nest.strides(query), nest.strides(key)},
+           [&](const std::array<int64_t, 3> &at) {
+             result.tensor.values[at[0]] +=
+                 scale * a.values[at[1]] * b.values[at[2]];
+           });
+  if (op.getCausal()) {
+    // As numbers of their own: how far each key is after each query.
+    SmallVector<int64_t> seq = {sizeOf(query.getType(), op.getSeq())};
+    SmallVector<int64_t> keys = {sizeOf(key.getType(), op.getKeys())};
+    Nest all = result.nest();
+    auto ahead = static_cast<int64_t>(op.getAhead());
+    all.run(std::array{all.strides(result.names, result.shape),
+                       all.strides({op.getSeq()}, seq),
+                       all.strides({op.getKeys()}, keys)},
+            [&](const std::array<int64_t, 3> &at) {
+              if (at[2] > at[1] + ahead) {
+                result.tensor.values[at[0]] =
+                    -std::numeric_limits<double>::infinity();
+              }
+            });
+  }
+  return result;
+}
+
+/// exp(score - log_sum)
+Tensor Evaluator::weights(const Scores &scores, Value logSum) {
+  Tensor result = scores.tensor;
+  const Tensor &sum = get(logSum);
+  Nest nest = scores.nest();
+  nest.run(std::array{nest.strides(scores.names, scores.shape),
+                      nest.strides(logSum)},
+           [&](const std::array<int64_t, 2> &at) {
+             double &value = result.values[at[0]];
+             value =
+                 std::isinf(value) ? 0 : std::exp(value - sum.values[at[1]]);
+           });
+  return result;
+}
+
+void Evaluator::attentionSum(AttentionSumOp op) {
+  Scores all = scores(op);
+  double infinity = std::numeric_limits<double>::infinity();
+  Tensor most = zerosOf(op.getResult(), -infinity);
+  Tensor out = zerosOf(op.getResult());
+  Nest nest = all.nest();
+  std::array strides{nest.strides(all.names, all.shape),
+                     nest.strides(op.getResult())};
+  nest.run(strides, [&](const std::array<int64_t, 2> &at) {
+    most.values[at[1]] =
+        std::fmax(most.values[at[1]], all.tensor.values[at[0]]);
+  });
+  nest.run(strides, [&](const std::array<int64_t, 2> &at) {
+    if (!std::isinf(all.tensor.values[at[0]])) {
+      out.values[at[1]] +=
+          std::exp(all.tensor.values[at[0]] - most.values[at[1]]);
+    }
+  });
+  for (auto [total, shift] : llvm::zip(out.values, most.values)) {
+    total = std::isinf(shift) ? -infinity : shift + std::log(total);
+  }
+  set(op.getResult(), std::move(out));
+}
+
+void Evaluator::attend(AttentionOp op) {
+  Scores all = scores(op);
+  Tensor weight = weights(all, op.getLogSum());
+  Tensor out = zerosOf(op.getResult());
+  const Tensor &value = get(op.getValue());
+  Nest nest = all.nest();
+  auto strides = nest.strides(all.names, all.shape);
+  for (StringRef name : featureDims(op)) {
+    nest.add(name, sizeOf(op.getValue().getType(), name));
+    strides.push_back(0);
+  }
+  nest.run(std::array{strides, nest.strides(op.getValue()),
+                      nest.strides(op.getResult())},
+           [&](const std::array<int64_t, 3> &at) {
+             out.values[at[2]] += weight.values[at[0]] * value.values[at[1]];
+           });
+  set(op.getResult(), std::move(out));
+}
+
+/// Of the value where `mean` is null; else of the query or the key: the other
+/// of the two times scale * weight * (dot(gradient, value) - mean).
+void Evaluator::attentionGradient(AttentionInterface op, Value gradient,
+                                  Value logSum, Value value, Value mean) {
+  Scores all = scores(op);
+  Tensor factor = weights(all, logSum);
+  Value result = op->getResult(0);
+  Tensor out = zerosOf(result);
+  Nest nest = all.nest();
+  auto strides = nest.strides(all.names, all.shape);
+  auto addTo = [&](Value other, ArrayRef<StringRef> names) {
+    Nest more = nest;
+    auto own = strides;
+    for (StringRef name : names) {
+      more.add(name, sizeOf(other.getType(), name));
+      own.push_back(0);
+    }
+    const Tensor &numbers = get(other);
+    more.run(std::array{own, more.strides(other), more.strides(result)},
+             [&](const std::array<int64_t, 3> &at) {
+               out.values[at[2]] +=
+                   factor.values[at[0]] * numbers.values[at[1]];
+             });
+  };
+  if (!mean) {
+    addTo(gradient, featureDims(op));
+    set(result, std::move(out));
+    return;
+  }
+  Tensor products = all.tensor;
+  std::fill(products.values.begin(), products.values.end(), 0.0);
+  Nest wide = nest;
+  auto own = strides;
+  for (StringRef name : featureDims(op)) {
+    wide.add(name, sizeOf(value.getType(), name));
+    own.push_back(0);
+  }
+  const Tensor &g = get(gradient), &v = get(value), &m = get(mean);
+  wide.run(std::array{own, wide.strides(gradient), wide.strides(value)},
+           [&](const std::array<int64_t, 3> &at) {
+             products.values[at[0]] += g.values[at[1]] * v.values[at[2]];
+           });
+  double scale = op.getScale().convertToDouble();
+  nest.run(std::array{strides, nest.strides(mean)},
+           [&](const std::array<int64_t, 2> &at) {
+             factor.values[at[0]] *=
+                 scale * (products.values[at[0]] - m.values[at[1]]);
+           });
+  bool isQuery = isa<AttentionQueryGradientOp>(op);
+  addTo(op->getOperand(isQuery ? 1 : 0), namesIn(op.getOver()));
+  set(result, std::move(out));
+}
+
 void Evaluator::part(Value x, Value result, StringRef dim, StringRef to,
                      int64_t first, bool isSlice) {
   Tensor out = zerosOf(result);
@@ -563,6 +739,15 @@ llvm::Error Evaluator::run(Operation *op) {
       })
       .Case<LogsumexpOp>([&](LogsumexpOp op) {
         softmax(op.getX(), namesIn(op.getOver()), op.getResult(), true);
+      })
+      .Case<AttentionSumOp>([&](AttentionSumOp op) { attentionSum(op); })
+      .Case<AttentionOp>([&](AttentionOp op) { attend(op); })
+      .Case<AttentionQueryGradientOp, AttentionKeyGradientOp>([&](auto op) {
+        attentionGradient(op, op.getGradient(), op.getLogSum(), op.getValue(),
+                          op.getMean());
+      })
+      .Case<AttentionValueGradientOp>([&](AttentionValueGradientOp op) {
+        attentionGradient(op, op.getGradient(), op.getLogSum(), {}, {});
       })
       .Case<SliceOp>([&](SliceOp op) {
         part(op.getX(), op.getResult(), op.getDim(), op.getTo(), op.getFirst(),

@@ -60,6 +60,11 @@ mlir::RankedTensorType tensorType(mlir::Type element,
 mlir::RankedTensorType elementwiseType(mlir::Type element,
                                        mlir::ValueRange operands);
 
+/// The dims of the scores of an operation of attention.
+llvm::SmallVector<llvm::StringRef> scoreDims(AttentionInterface op);
+/// The dims that values have and scores have not.
+llvm::SmallVector<llvm::StringRef> featureDims(AttentionInterface op);
+
 /// The scope of an operation; null if it has none.
 ScopeAttr scopeOf(mlir::Operation *op);
 void setScope(mlir::Operation *op, ScopeAttr scope);
@@ -116,6 +121,16 @@ public:
   mlir::Value cumsum(mlir::Value x, llvm::StringRef dim, bool reverse = false);
   mlir::Value softmax(mlir::Value x, llvm::ArrayRef<llvm::StringRef> over);
   mlir::Value logsumexp(mlir::Value x, llvm::ArrayRef<llvm::StringRef> over);
+  /// The operation of attention `Op` with the attributes of `like`.
+  template <typename Op>
+  mlir::Value attention(AttentionInterface like, mlir::RankedTensorType type,
+                        mlir::ValueRange operands) {
+    auto op = builder.create<Op>(loc, type, operands, like->getAttrs());
+    if (scope) {
+      setScope(op, scope);
+    }
+    return op.getResult();
+  }
   mlir::Value rename(mlir::Value x, llvm::StringRef from, llvm::StringRef to);
   mlir::Value slice(mlir::Value x, llvm::StringRef dim, llvm::StringRef to,
                     int64_t first, int64_t size);

@@ -154,6 +154,22 @@ def Clv_GradientInterface : OpInterface<"GradientInterface"> {
   ];
 }
 
+def Clv_AttentionInterface : OpInterface<"AttentionInterface"> {
+  let cppNamespace = "::cleave::clv";
+  let description = [{ What the operations of attention have in common. }];
+  let methods = [
+    InterfaceMethod<"The dim of the queries.", "::llvm::StringRef", "getSeq">,
+    InterfaceMethod<"The dim of the keys.", "::llvm::StringRef", "getKeys">,
+    InterfaceMethod<"The dims over which a score sums.", "::mlir::ArrayAttr",
+                    "getOver">,
+    InterfaceMethod<"The factor of the scores.", "::llvm::APFloat", "getScale">,
+    InterfaceMethod<"Whether later keys are hidden.", "bool", "getCausal">,
+    InterfaceMethod<"The position of query 0 less that of key 0.", "uint64_t",
+                    "getAhead">,
+    InterfaceMethod<"Sets it.", "void", "setAhead", (ins "uint64_t":$ahead)>
+  ];
+}
+
 def Clv_CostInterface : OpInterface<"CostInterface"> {
   let cppNamespace = "::cleave::clv";
   let methods = [
@@ -486,6 +502,71 @@ def Clv_LogsumexpOp : Clv_ComputeOp<"logsumexp"> {
   let results = (outs Clv_FloatTensor:$result);
   let assemblyFormat = "$x `over` $over attr-dict "
                        "`:` functional-type(operands, results)";
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+/// The scores s = scale * dot(query, key, over) have the dims of both but
+/// `over`, `seq` of the query and `keys` of the key among them. Where `causal`,
+/// the query at i sees the keys up to i + `ahead`; the others have no weight.
+/// The weights are e ** (s - log_sum). No operation has the scores in memory:
+/// all go over blocks (Dao, arXiv 2307.08691). The results' dims are in any
+/// order.
+class Clv_OfAttention<string mnemonic, dag tensors>
+    : Clv_ComputeOp<mnemonic, [Clv_AttentionInterface]> {
+  let arguments = !con(tensors, (ins StrAttr:$seq, StrAttr:$keys,
+      StrArrayAttr:$over, F64Attr:$scale, UnitAttr:$causal,
+      DefaultValuedAttr<I64Attr, "0">:$ahead));
+  let results = (outs Clv_FloatTensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+def Clv_AttentionSumOp : Clv_OfAttention<"attention_sum",
+    (ins Clv_FloatTensor:$query, Clv_FloatTensor:$key)> {
+  let summary = "the logsumexp of the scores over the keys";
+  let description = [{
+    What `attention` needs; the gradient of both is that of `attention`, and
+    the sum itself has none.
+  }];
+}
+
+def Clv_AttentionOp : Clv_OfAttention<"attention",
+    (ins Clv_FloatTensor:$query, Clv_FloatTensor:$key, Clv_FloatTensor:$value,
+         Clv_FloatTensor:$log_sum)> {
+  let summary = "values summed over the keys with the weights of the scores";
+  let description = [{
+    Its gradient takes log_sum for the `attention_sum` of the same query and
+    key, and includes what comes by way of it.
+  }];
+}
+
+def Clv_AttentionQueryGradientOp : Clv_OfAttention<"attention_query_gradient",
+    (ins Clv_FloatTensor:$query, Clv_FloatTensor:$key, Clv_FloatTensor:$value,
+         Clv_FloatTensor:$log_sum, Clv_FloatTensor:$mean,
+         Clv_FloatTensor:$gradient)> {
+  let summary = "the gradient of attention with respect to the query";
+  let description = [{
+    `gradient` is that of the result; `mean` is sum(result * gradient) over the
+    dims that only values have. With weights w and
+    ds = scale * w * (dot(gradient, value) - mean): sum of ds * key.
+  }];
+}
+
+def Clv_AttentionKeyGradientOp : Clv_OfAttention<"attention_key_gradient",
+    (ins Clv_FloatTensor:$query, Clv_FloatTensor:$key, Clv_FloatTensor:$value,
+         Clv_FloatTensor:$log_sum, Clv_FloatTensor:$mean,
+         Clv_FloatTensor:$gradient)> {
+  let summary = "the gradient of attention with respect to the key";
+  let description = [{ As for the query: sum of ds * query. }];
+}
+
+def Clv_AttentionValueGradientOp : Clv_OfAttention<"attention_value_gradient",
+    (ins Clv_FloatTensor:$query, Clv_FloatTensor:$key, Clv_FloatTensor:$log_sum,
+         Clv_FloatTensor:$gradient)> {
+  let summary = "the gradient of attention with respect to the value";
+  let description = [{ As for the query: sum of w * gradient. }];
 }
 
 //===----------------------------------------------------------------------===//

@@ -348,6 +348,151 @@ LogicalResult LogsumexpOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+static void addNew(SmallVectorImpl<StringRef> &names,
+                   ArrayRef<StringRef> more) {
+  for (StringRef name : more) {
+    if (!llvm::is_contained(names, name)) {
+      names.push_back(name);
+    }
+  }
+}
+
+SmallVector<StringRef> clv::scoreDims(AttentionInterface op) {
+  SmallVector<StringRef> over = namesIn(op.getOver()), names;
+  addNew(names, without(dimsOf(op->getOperand(0)), over));
+  addNew(names, without(dimsOf(op->getOperand(1)), over));
+  return names;
+}
+
+SmallVector<StringRef> clv::featureDims(AttentionInterface op) {
+  if (isa<AttentionSumOp>(op)) {
+    return {};
+  }
+  bool isOfValue = isa<AttentionValueGradientOp>(op);
+  Value wide = op->getOperand(isOfValue ? 3 : 2); // its gradient has no value
+  return without(dimsOf(wide), scoreDims(op));
+}
+
+/// What all of them ask of queries and keys, and of sums where they have them.
+static LogicalResult verifyScores(AttentionInterface op, Value logSum,
+                                  Value mean = {}) {
+  Value query = op->getOperand(0), key = op->getOperand(1);
+  SmallVector<StringRef> over = namesIn(op.getOver());
+  if (failed(verifyDims(op)) || failed(verifyOver(op, over, query)) ||
+      failed(verifyOver(op, over, key)) ||
+      failed(verifyOver(op, op.getSeq(), query)) ||
+      failed(verifyOver(op, op.getKeys(), key))) {
+    return failure();
+  }
+  if (llvm::is_contained(over, op.getSeq()) ||
+      llvm::is_contained(over, op.getKeys()) ||
+      findDim(key.getType(), op.getSeq()) >= 0 ||
+      findDim(query.getType(), op.getKeys()) >= 0) {
+    return op->emitOpError("needs `")
+           << op.getSeq() << "` in the query alone and `" << op.getKeys()
+           << "` in the key alone";
+  }
+  for (Value operand : op->getOperands()) {
+    if (failed(verifyElement(op, "every operand", elementOf(operand),
+                             elementOf(op->getResult(0))))) {
+      return failure();
+    }
+  }
+  SmallVector<StringRef> rows = without(scoreDims(op), op.getKeys());
+  for (Value sum : {logSum, mean}) {
+    if (sum && !sameSet(dimsOf(sum), rows)) {
+      return op->emitOpError("needs sums with dims ")
+             << list(rows) << ", not " << list(dimsOf(sum));
+    }
+  }
+  return success();
+}
+
+/// The dims of what attention gives.
+static SmallVector<StringRef> givenDims(AttentionInterface op) {
+  SmallVector<StringRef> names = without(scoreDims(op), op.getKeys());
+  addNew(names, featureDims(op));
+  return names;
+}
+
+static LogicalResult verifyValues(AttentionInterface op, Value value) {
+  if (findDim(value.getType(), op.getKeys()) < 0 ||
+      findDim(value.getType(), op.getSeq()) >= 0) {
+    return op->emitOpError("needs `")
+           << op.getKeys() << "` and not `" << op.getSeq() << "` in its values";
+  }
+  return success();
+}
+
+static LogicalResult verifyGiven(AttentionInterface op, Value gradient) {
+  SmallVector<StringRef> given = givenDims(op);
+  if (!sameSet(dimsOf(gradient), given)) {
+    return op->emitOpError("needs a gradient with dims ")
+           << list(given) << ", not " << list(dimsOf(gradient));
+  }
+  return success();
+}
+
+LogicalResult AttentionSumOp::verify() {
+  AttentionInterface op = *this;
+  if (failed(verifyScores(op, {}))) {
+    return failure();
+  }
+  return verifyResultDims(op, without(scoreDims(op), getKeys()), false);
+}
+
+LogicalResult AttentionOp::verify() {
+  AttentionInterface op = *this;
+  if (failed(verifyScores(op, getLogSum())) ||
+      failed(verifyValues(op, getValue()))) {
+    return failure();
+  }
+  return verifyResultDims(op, givenDims(op), false);
+}
+
+LogicalResult AttentionQueryGradientOp::verify() {
+  AttentionInterface op = *this;
+  if (failed(verifyScores(op, getLogSum(), getMean())) ||
+      failed(verifyValues(op, getValue())) ||
+      failed(verifyGiven(op, getGradient()))) {
+    return failure();
+  }
+  return verifyResultDims(op, dimsOf(getQuery()), false);
+}
+
+LogicalResult AttentionKeyGradientOp::verify() {
+  AttentionInterface op = *this;
+  if (failed(verifyScores(op, getLogSum(), getMean())) ||
+      failed(verifyValues(op, getValue())) ||
+      failed(verifyGiven(op, getGradient()))) {
+    return failure();
+  }
+  return verifyResultDims(op, dimsOf(getKey()), false);
+}
+
+/// It has the features and the keys; of the other dims those that values had.
+LogicalResult AttentionValueGradientOp::verify() {
+  AttentionInterface op = *this;
+  if (failed(verifyScores(op, getLogSum())) ||
+      failed(verifyGiven(op, getGradient())) ||
+      failed(verifyValues(op, getResult()))) {
+    return failure();
+  }
+  SmallVector<StringRef> dims = dimsOf(getResult()), features = featureDims(op);
+  SmallVector<StringRef> known = scoreDims(op);
+  addNew(known, features);
+  if (!without(features, dims).empty() || !without(dims, known).empty()) {
+    return emitOpError("gives dims of its operands, all of ")
+           << list(features) << " among them, but its result has "
+           << list(dims);
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Shapes, edges
 //===----------------------------------------------------------------------===//
 

@@ -352,6 +352,47 @@ LogicalResult LogsumexpOp::buildGradient(OpBuilder &builder, ValueRange results,
 }
 
 //===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+LogicalResult AttentionSumOp::buildGradient(OpBuilder &, ValueRange results,
+                                            SmallVectorImpl<Value> &gradients) {
+  gradients.assign(2, Value());
+  return results[0] ? emitOpError("has no gradient of its own") : success();
+}
+
+LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ValueRange results,
+                                         SmallVectorImpl<Value> &gradients) {
+  gradients.assign(4, Value());
+  if (!results[0]) {
+    return success();
+  }
+  Backward b(builder, *this);
+  Value g = b.broadcast(results[0], cast<RankedTensorType>(getType()));
+  Value mean =
+      b.reduce(Reduction::Sum, b.mul(g, getResult()), featureDims(*this));
+  auto typeOf = [](Value x) { return cast<RankedTensorType>(x.getType()); };
+  Value all[] = {getQuery(), getKey(), getValue(), getLogSum(), mean, g};
+  gradients[0] =
+      b.attention<AttentionQueryGradientOp>(*this, typeOf(getQuery()), all);
+  gradients[1] =
+      b.attention<AttentionKeyGradientOp>(*this, typeOf(getKey()), all);
+  gradients[2] = b.attention<AttentionValueGradientOp>(
+      *this, typeOf(getValue()), {getQuery(), getKey(), getLogSum(), g});
+  return success();
+}
+
+#define NO_SECOND_GRADIENT(OP)                                                 \
+  LogicalResult OP::buildGradient(OpBuilder &, ValueRange,                     \
+                                  SmallVectorImpl<Value> &) {                  \
+    return emitOpError("has no gradient: it is one already");                  \
+  }
+NO_SECOND_GRADIENT(AttentionQueryGradientOp)
+NO_SECOND_GRADIENT(AttentionKeyGradientOp)
+NO_SECOND_GRADIENT(AttentionValueGradientOp)
+#undef NO_SECOND_GRADIENT
+
+//===----------------------------------------------------------------------===//
 // Shapes
 //===----------------------------------------------------------------------===//
 

@@ -175,6 +175,42 @@ Rule LogsumexpOp::getRule() {
   return rule;
 }
 
+/// Of attention: dims that the result lacks are summed; a score needs all of
+/// `over`, and its gradient all of the features.
+static Rule attentionRule(AttentionInterface op, bool wantsFeatures) {
+  Rule rule = byName(op);
+  for (Factor &factor : rule.factors) {
+    if (factor.results.front() < 0) {
+      factor.kind = FactorKind::Sum;
+    }
+  }
+  if (wantsFeatures) {
+    for (StringRef name : featureDims(op)) {
+      setKind(rule, name, FactorKind::Whole);
+    }
+  }
+  setKinds(rule, op.getOver(), FactorKind::Whole);
+  return rule;
+}
+
+Rule AttentionSumOp::getRule() {
+  Rule rule = attentionRule(*this, false);
+  setKind(rule, getKeys(), FactorKind::Whole);
+  return rule;
+}
+Rule AttentionOp::getRule() {
+  Rule rule = attentionRule(*this, false);
+  rule.passesSum[2] = true;
+  return rule;
+}
+Rule AttentionQueryGradientOp::getRule() { return attentionRule(*this, true); }
+Rule AttentionKeyGradientOp::getRule() { return attentionRule(*this, true); }
+Rule AttentionValueGradientOp::getRule() {
+  Rule rule = attentionRule(*this, false);
+  rule.passesSum[3] = true;
+  return rule;
+}
+
 Rule RenameOp::getRule() {
   // Position by position: a factor has one name in x and another in the result.
   Rule rule;

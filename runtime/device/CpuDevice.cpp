@@ -7,6 +7,8 @@
 
 #include "runtime/device/CpuDevice.h"
 
+#include "runtime/attention/Attention.h"
+
 #include <cstring>
 #include <sys/mman.h>
 
@@ -34,6 +36,9 @@ void CpuDevice::enterThread() { contraction::Contractor::enterThread(); }
 Result<Memory> CpuDevice::allocate(size_t bytes) { return allocateHost(bytes); }
 
 Result<Kernel> CpuDevice::findKernel(const std::string &symbol) {
+  if (symbol == format::attentionSymbol) {
+    return &attention::kernel;
+  }
   return image->find(symbol);
 }
 

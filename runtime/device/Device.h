@@ -63,7 +63,8 @@ public:
   /// The calling thread is the device's from here on.
   virtual void enterThread() = 0;
   virtual Result<Memory> allocate(size_t bytes) = 0;
-  /// The kernel called `symbol` in the plan file's image.
+  /// The kernel called `symbol` in the plan file's image, or the runtime's own
+  /// of that name (format/AttentionCall.h).
   virtual Result<Kernel> findKernel(const std::string &symbol) = 0;
   virtual void launch(Kernel kernel, void *const *views,
                       const int64_t *integers) = 0;

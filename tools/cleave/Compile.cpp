@@ -123,6 +123,7 @@ bool Compiler::makeEntry(const EntryRequest &request) {
       result.stopped = true;
       return true;
     }
+    blockAttention(module);
     StepOptions step;
     step.probe = options.probe;
     if (failed(buildStep(module, step))) {
@@ -131,6 +132,9 @@ bool Compiler::makeEntry(const EntryRequest &request) {
     }
   }
   keepOnly(module, request.name);
+  if (request.name != "train") {
+    blockAttention(module);
+  }
   decompose(module);
   simplify(module);
   if (request.name == "train" && endPhase("step", "", module)) {
