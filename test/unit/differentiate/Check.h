@@ -128,8 +128,8 @@ private:
 
 /// @loss with parameters %x and %y of type !ab, which are read as weights, and
 /// the sum of `%r`, each element times another number if `weighted`.
-inline Program lossOf(const std::string &before, const std::string &body,
-                      const std::string &type, bool weighted = true) {
+inline std::string textOf(const std::string &body, const std::string &type,
+                          bool weighted = true) {
   std::string text =
       std::string(kTypes) +
       "func.func @loss(%px: !ab {clv.role = \"param\", clv.path = \"x\"}, "
@@ -160,7 +160,12 @@ inline Program lossOf(const std::string &before, const std::string &body,
   std::string over = found == dims.end() ? "\"a\", \"d\"" : found->second;
   text += "%l = clv.reduce sum " + value + " over [" + over + "] : (" + type +
           ") -> !s\nreturn %l : !s\n}\n";
-  return Program(text);
+  return text;
+}
+
+inline Program lossOf(const std::string &body, const std::string &type,
+                      bool weighted = true) {
+  return Program(textOf(body, type, weighted));
 }
 
 /// Values in [low, high] that repeat for a seed, away from each other's ties.

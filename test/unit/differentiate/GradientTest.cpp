@@ -109,6 +109,15 @@ const Case kCases[] = {
     {"cumsum_reverse",
      "%r = clv.cumsum %x along \"a\" reverse : (!ab) -> !ab\n", "!ab"},
     {"cumsum_turned", "%r = clv.cumsum %x along \"a\" : (!ab) -> !ba\n", "!ba"},
+    {"attention",
+     "%k = clv.rename %y : (!ab) -> !cb\n"
+     "%m = clv.mul %x, %y : (!ab, !ab) -> !ab\n"
+     "%v = clv.rename %m : (!ab) -> !cb\n"
+     "%n = clv.attention_sum %x, %k {seq = \"a\", keys = \"c\", over = "
+     "[\"b\"], scale = 0.5 : f64, causal} : (!ab, !cb) -> !a\n"
+     "%r = clv.attention %x, %k, %v, %n {seq = \"a\", keys = \"c\", over = "
+     "[\"b\"], scale = 0.5 : f64, causal} : (!ab, !cb, !cb, !a) -> !ab\n",
+     "!ab"},
     {"softmax", "%r = clv.softmax %x over [\"b\"] : (!ab) -> !ab\n", "!ab"},
     {"softmax_two", "%r = clv.softmax %x over [\"b\", \"a\"] : (!ab) -> !ab\n",
      "!ab"},
@@ -150,7 +159,7 @@ TEST_P(EveryOperation, GradientIsThatOfFiniteDifferences) {
       body.find("%p =") == std::string::npos) {
     body = "%p = clv.reduce sum %x over [\"a\"] : (!ab) -> !b\n" + body;
   }
-  Program program = lossOf("", body, c.type);
+  Program program = lossOf(body, c.type);
   checkGradients(program, c.low, c.high);
 }
 
@@ -160,10 +169,20 @@ INSTANTIATE_TEST_SUITE_P(All, EveryOperation, testing::ValuesIn(kCases),
                          });
 
 TEST(Gradient, NoOperationIsForgotten) {
-  const std::set<std::string> withoutGradient = {
-      "clv.constant", "clv.index",      "clv.random", "clv.extreme",
-      "clv.less",     "clv.less_equal", "clv.equal",  "clv.not_equal",
-      "clv.and",      "clv.or",         "clv.not"};
+  const std::set<std::string> withoutGradient = {"clv.attention_query_gradient",
+                                                 "clv.attention_key_gradient",
+                                                 "clv.attention_value_gradient",
+                                                 "clv.constant",
+                                                 "clv.index",
+                                                 "clv.random",
+                                                 "clv.extreme",
+                                                 "clv.less",
+                                                 "clv.less_equal",
+                                                 "clv.equal",
+                                                 "clv.not_equal",
+                                                 "clv.and",
+                                                 "clv.or",
+                                                 "clv.not"};
   mlir::MLIRContext context;
   context.loadDialect<clv::ClvDialect>();
   for (mlir::RegisteredOperationName name : context.getRegisteredOperations()) {
@@ -186,7 +205,7 @@ namespace {
 
 std::vector<double> gradientAt(const char *body, const char *type, Tensor x,
                                Tensor y) {
-  Program program = lossOf("", body, type, /*weighted=*/false);
+  Program program = lossOf(body, type, /*weighted=*/false);
   auto gradients = program.gradients({std::move(x), std::move(y)});
   return gradients.empty() ? std::vector<double>() : gradients[0].values;
 }

@@ -43,6 +43,10 @@ struct OpCase {
   std::string setup = ""; ///< operations before it
   bool positive = false;  ///< operands are positive
   std::optional<Renamed> renamed = {};
+  /// Of the combinations of layouts, how many are tried on one mesh, and in
+  /// programs (sampleOf in RuleSpace.h); 0 = all. Of four operands and more
+  /// there are too many.
+  size_t mostLayouts = 0, mostPrograms = 0;
 
   /// `clv.add`.
   std::string operation() const;

@@ -148,17 +148,24 @@ std::string cleave::test::checkPrograms(const OpCase &op, const Sizes &sizes,
   }
   choices.push_back(layoutsOf(shapeOf(op.result, sizes), mesh, false, ways));
   count *= choices.back().size();
+  size_t most = op.mostPrograms ? std::min(count, op.mostPrograms) : count;
   size_t stride = scattered ? std::max<size_t>(1, count * 382 / 1000) : 1;
   while (std::gcd(stride, count) != 1) {
     ++stride;
   }
   Programs programs(op, sizes, rule);
-  for (size_t i = 0, at = 0; i < count; ++i, at = (at + stride) % count) {
+  for (size_t i = 0, at = 0; i < most; ++i, at = (at + stride) % count) {
     Attempt attempt;
     size_t rest = at;
-    for (const std::vector<Layout> &layouts : choices) {
-      attempt.operands.push_back(layouts[rest % layouts.size()]);
-      rest /= layouts.size();
+    std::vector<size_t> sample;
+    if (most < count) {
+      sample = sampleOf(i, choices);
+    }
+    for (size_t s = 0; s < choices.size(); ++s) {
+      size_t size = choices[s].size();
+      attempt.operands.push_back(
+          choices[s][sample.empty() ? rest % size : sample[s]]);
+      rest /= size;
     }
     attempt.result = attempt.operands.back();
     attempt.operands.pop_back();

@@ -114,6 +114,37 @@ std::vector<Layout> cleave::test::layoutsOf(const std::vector<int64_t> &sizes,
   return all;
 }
 
+std::vector<size_t>
+cleave::test::sampleOf(size_t i,
+                       const std::vector<std::vector<Layout>> &choices) {
+  std::minstd_rand random(static_cast<unsigned>(i + 1));
+  random.discard(8); // of neighbours the first are alike
+  constexpr int mostDraws = 200;
+  size_t operands = choices.size() - 1, turn = i % 3, lone = i / 3 % operands;
+  std::vector<layout::AtomId> pending; // of all, once one is chosen
+  std::vector<size_t> sample;
+  for (size_t s = 0; s < choices.size(); ++s) {
+    size_t drawn = 0;
+    for (int k = 0; k < mostDraws; ++k) {
+      drawn = random() % choices[s].size();
+      const Layout &layout = choices[s][drawn];
+      bool fits =
+          turn == 0 || s == operands ||
+          (turn == 1 ? layout.isPartial() == (s == lone)
+                     : layout.isPartial() &&
+                           (pending.empty() || pending == layout.partial));
+      if (fits) {
+        break;
+      }
+    }
+    if (turn == 2 && s < operands) {
+      pending = choices[s][drawn].partial;
+    }
+    sample.push_back(drawn);
+  }
+  return sample;
+}
+
 std::string cleave::test::compare(const Pieces &pieces, const Placed &placed,
                                   const Tensor &wanted, const Mesh &mesh) {
   Pieces right = piecesOf(wanted, placed, mesh);

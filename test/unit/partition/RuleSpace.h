@@ -48,6 +48,12 @@ std::vector<layout::Layout> layoutsOf(const std::vector<int64_t> &sizes,
 
 /// Whether pieces, reduced over what is pending, are those of a value. What is
 /// wrong, or nothing.
+/// The layout of each tensor, the result last, in the i-th try of a sample. By
+/// turns: any layouts; with one operand alone pending; with all pending over
+/// the same atoms.
+std::vector<size_t>
+sampleOf(size_t i, const std::vector<std::vector<layout::Layout>> &choices);
+
 std::string compare(const partitioning::Pieces &pieces,
                     const partitioning::Placed &placed,
                     const reference::Tensor &wanted, const layout::Mesh &mesh);

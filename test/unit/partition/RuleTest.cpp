@@ -133,8 +133,9 @@ TEST_P(EveryOperation, EqualsTheUnshardedOne) {
   EXPECT_EQ(tried, wanted);
   RecordProperty("layouts", std::to_string(tried));
   std::cout << "[  LAYOUTS ] " << GetParam().name << ": " << tried
-            << " combinations of layouts, none left out; " << ran
-            << " different runs of the operation" << std::endl;
+            << " combinations of layouts, "
+            << (GetParam().mostLayouts ? "a sample" : "none left out") << "; "
+            << ran << " different runs of the operation" << std::endl;
 }
 
 TEST_P(EveryOperation, IsPartitionedSo) {

@@ -74,6 +74,7 @@ void RuleTrial::addSide(const std::vector<int64_t> &shape, mlir::Value value,
     state.isNumber = bits > 1;
     side.states.push_back(std::move(state));
   }
+  choices.push_back(layoutsOf(shape, space.mesh, mayPend, space.ways));
   count *= side.numbers.size();
 }
 
@@ -115,10 +116,15 @@ std::string RuleTrial::tryAll(const clv::Rule &rule, bool scattered,
   });
   bool passes = rule.additive || llvm::is_contained(rule.passesSum, true);
   std::vector<size_t> digits(sides.size(), static_cast<size_t>(-1));
-  for (size_t i = 0, at = 0; i < count; ++i, at = (at + stride) % count) {
+  for (size_t i = 0, at = 0; i < size(); ++i, at = (at + stride) % count) {
     size_t rest = at;
+    std::vector<size_t> sample;
+    if (size() < count) {
+      sample = sampleOf(i, choices);
+    }
     for (size_t s = sides.size(); s-- > 0;) { // the result changes fastest
-      size_t digit = rest % sides[s].numbers.size();
+      size_t digit =
+          sample.empty() ? rest % sides[s].numbers.size() : sample[s];
       rest /= sides[s].numbers.size();
       if (digit == digits[s]) {
         continue;
@@ -176,7 +182,7 @@ std::string RuleTrial::tryOne(const Query &query,
     return layout.isPartial();
   });
   std::vector<int> reads;
-  uint64_t key = 0;
+  std::u16string numbers; // of the layouts
   for (size_t i = 0; i < query.operands.size(); ++i) {
     if (!isLayout(decision.operands[i])) {
       return "one atom twice in operand " + std::to_string(i);
@@ -188,13 +194,13 @@ std::string RuleTrial::tryOne(const Query &query,
     if (!wrong.empty()) {
       return "moving operand " + std::to_string(i) + ": " + wrong;
     }
-    key = key << 16 | static_cast<uint64_t>(reads.back());
+    numbers.push_back(static_cast<char16_t>(reads.back()));
   }
   Shape &shape = *sides.back().shape;
   int gives = shape.numberOf(decision.natural);
-  assert(reads.size() <= 3 && gives < 1 << 16 && "keys overlap");
-  auto [found, isNew] =
-      runs.try_emplace(key << 16 | static_cast<uint64_t>(gives));
+  assert(gives < 1 << 16 && "numbers overlap");
+  numbers.push_back(static_cast<char16_t>(gives));
+  auto [found, isNew] = runs.try_emplace(std::move(numbers));
   if (isNew) {
     ++ran;
     found->second = tryPieces(reads, gives);

@@ -59,10 +59,13 @@ public:
   /// Both must outlive it.
   RuleTrial(ParsedCase &parsed, Space &space);
 
-  /// The number of combinations.
-  size_t size() const { return count; }
+  /// The number of combinations that are tried.
+  size_t size() const {
+    return parsed.op.mostLayouts ? std::min(count, parsed.op.mostLayouts)
+                                 : count;
+  }
 
-  /// Tries them all, or until one is wrong: says which and what is wrong, or
+  /// Tries them, or until one is wrong: says which and what is wrong, or
   /// nothing. `scattered`: in an order in which neighbours differ much, that
   /// finds what is broken soon; all are tried all the same. `tried` grows by
   /// the number of combinations tried, `ran` by that of operations run.
@@ -89,10 +92,11 @@ private:
   ParsedCase &parsed;
   Space &space;
   std::vector<Side> sides; ///< of the operands, then of the result
+  std::vector<std::vector<layout::Layout>> choices; ///< of each side
   size_t count = 1;
   bool staysPending = false; ///< some operand, by the last decision
   /// What was wrong with each run of the operation.
-  std::unordered_map<uint64_t, std::string> runs;
+  std::unordered_map<std::u16string, std::string> runs;
 };
 
 } // namespace cleave::test
