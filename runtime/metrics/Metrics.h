@@ -40,9 +40,9 @@ private:
   int descriptor = -1;
 };
 
-/// Removes from a file what a run wrote after `step`, to which another goes back:
-/// lines of later steps, events at it or later, and a line that was cut short. A
-/// file that is not there is left so.
+/// Removes from a file what a run wrote after `step`, to which another goes
+/// back: lines of later steps, events at it or later, and a line that was cut
+/// short. A file that is not there is left so.
 Status cutAfter(const std::string &path, int64_t step);
 
 /// One line, without the newline.

@@ -143,9 +143,9 @@ TEST(Timeline, rowsStandBesideTheDevices) {
   Notes notes;
   notes.addStep(1'000'000'000);
   Prediction found = *tools::predict(notes.plan(), notes.devices);
-  std::string text = executor::traceText(
-      {{&notes.plan(), {0, 1}, notes.devices}}, {},
-      tools::simulatedRows(notes.plan(), found));
+  std::string text =
+      executor::traceText({{&notes.plan(), {0, 1}, notes.devices}}, {},
+                          tools::simulatedRows(notes.plan(), found));
   nlohmann::json trace = nlohmann::json::parse(text);
   std::map<std::string, std::set<int>> groups;
   std::map<int, std::map<std::string, double>> begins; // by group
