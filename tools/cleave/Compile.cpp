@@ -15,6 +15,7 @@
 #include "compiler/partition/Partition.h"
 #include "compiler/partition/Record.h"
 #include "compiler/pipeline/Pipeline.h"
+#include "compiler/reproducible/Reproducible.h"
 #include "lang/plan/Elaborate.h"
 #include "lang/plan/Expect.h"
 #include "runtime/format/PlanFile.h"
@@ -57,6 +58,8 @@ private:
                  PlanReport &report);
   std::string sampleDim() const;
   void describeShared();
+  bool orderSums(ModuleOp module);
+  bool fitsReproducible(const layout::Plan &plan);
   bool passThroughExec();
   bool finishKernels();
   bool endPhase(StringRef phase, StringRef of, Operation *module);
@@ -103,6 +106,35 @@ bool Compiler::endPhase(StringRef phase, StringRef of, Operation *module) {
   return last;
 }
 
+/// What the compiler says of a program, with the line of the model it says it
+/// of.
+static void addMessage(std::string &message, mlir::Diagnostic &diagnostic) {
+  llvm::raw_string_ostream out(message);
+  out << (message.empty() ? "" : "; ") << diagnostic;
+  layout::SourcePoint point = partitioning::pointOf(diagnostic.getLocation());
+  if (point.line > 0) {
+    out << " (" << point.where() << ")";
+  }
+}
+
+/// Fixes the order of every sum of a reproducible run.
+bool Compiler::orderSums(ModuleOp module) {
+  std::string message;
+  ScopedDiagnosticHandler handler(&frontend.context,
+                                  [&](mlir::Diagnostic &diagnostic) {
+                                    addMessage(message, diagnostic);
+                                    return success();
+                                  });
+  if (succeeded(makeReproducible(module))) {
+    return true;
+  }
+  frontend.diags
+      .error(Diag::CannotPartition, frontend.run->range,
+             "the run cannot be reproducible: " + message)
+      .help("drop `reproducible`");
+  return false;
+}
+
 bool Compiler::makeEntry(const EntryRequest &request) {
   std::vector<sema::Override> overrides = options.overrides;
   overrides.insert(overrides.end(), request.overrides.begin(),
@@ -133,6 +165,9 @@ bool Compiler::makeEntry(const EntryRequest &request) {
   keepOnly(module, request.name);
   decompose(module);
   simplify(module);
+  if (frontend.isReproducible() && !orderSums(module)) {
+    return false;
+  }
   if (request.name == "train" && endPhase("step", "", module)) {
     result.stopped = true;
   }
@@ -170,17 +205,6 @@ bool Compiler::makeEntries() {
   return true;
 }
 
-/// What the compiler says of a program, with the line of the model it says it
-/// of.
-static void addMessage(std::string &message, mlir::Diagnostic &diagnostic) {
-  llvm::raw_string_ostream out(message);
-  out << (message.empty() ? "" : "; ") << diagnostic;
-  layout::SourcePoint point = partitioning::pointOf(diagnostic.getLocation());
-  if (point.line > 0) {
-    out << " (" << point.where() << ")";
-  }
-}
-
 /// Partitions one entry's program; what is wrong is reported.
 bool Compiler::partitionEntry(ModuleOp module, const layout::Plan &plan,
                               PlanReport &report) {
@@ -191,7 +215,8 @@ bool Compiler::partitionEntry(ModuleOp module, const layout::Plan &plan,
                                     addMessage(message, diagnostic);
                                     return success();
                                   });
-  if (succeeded(partition(module, plan, &report.programs, &errors))) {
+  if (succeeded(partition(module, plan, &report.programs, &errors)) &&
+      (!frontend.isReproducible() || succeeded(verifyReproducible(module)))) {
     return true;
   }
   for (const layout::Resolved &error : errors) {
@@ -210,6 +235,22 @@ bool Compiler::partitionEntry(ModuleOp module, const layout::Plan &plan,
   return false;
 }
 
+/// What a reproducible program would be if its sums were made in parts:
+/// what a plan expects is said of that. Nothing where it cannot be partitioned:
+/// that error comes with its own.
+static std::optional<layout::ProgramRecord>
+ordinaryRecord(ModuleOp module, const layout::Plan &plan) {
+  OwningOpRef<ModuleOp> ordinary(module.clone());
+  forgetOrder(*ordinary);
+  std::vector<layout::ProgramRecord> records;
+  ScopedDiagnosticHandler silent(module.getContext(),
+                                 [](mlir::Diagnostic &) { return success(); });
+  if (failed(partition(*ordinary, plan, &records))) {
+    return std::nullopt;
+  }
+  return std::move(records.front());
+}
+
 OwningOpRef<ModuleOp>
 Compiler::partitionEntries(const plan::Elaborated &elaborated,
                            const Pipelined &pipelined, PlanReport &report) {
@@ -225,6 +266,9 @@ Compiler::partitionEntries(const plan::Elaborated &elaborated,
       if (pipelined.isOutlined(entry.name)) {
         sinkGradients(*module);
       }
+    }
+    if (entry.name == "train" && frontend.isReproducible()) {
+      report.ordinary = ordinaryRecord(*module, pipelined.planOf(entry.name));
     }
     if (!partitionEntry(*module, pipelined.planOf(entry.name), report)) {
       return nullptr;
@@ -285,6 +329,21 @@ std::string Compiler::sampleDim() const {
   return "";
 }
 
+/// The terms of a sum over microbatches come one after the other, and stages
+/// have microbatches.
+bool Compiler::fitsReproducible(const layout::Plan &plan) {
+  if (!frontend.isReproducible() || (plan.mesh.times == 0 && !plan.pipeline)) {
+    return true;
+  }
+  frontend.diags
+      .error(Diag::LaterStatement, plan::rangeOf(plan.source),
+             "plan `" + plan.name +
+                 "` has microbatches or stages, which a `reproducible` run "
+                 "cannot have yet")
+      .help("leave the plan out of the run, or drop `reproducible`");
+  return false;
+}
+
 /// From local programs to instruction streams, as far as they are wanted.
 bool Compiler::lowerPlan(ModuleOp module, const Pipelined &pipelined,
                          PlanReport &report) {
@@ -333,6 +392,9 @@ bool Compiler::makePlan(const PlanRequest &request) {
   if (!pipelined) {
     return false;
   }
+  if (!fitsReproducible(pipelined->train)) {
+    return false;
+  }
   PlanReport report;
   report.model = result.model().name;
   report.plan = pipelined->train;
@@ -349,7 +411,8 @@ bool Compiler::makePlan(const PlanRequest &request) {
   if (options.overrides.empty()) {
     plan::ExpectFacts known;
     known.model = &facts;
-    known.train = &report.programs.front();
+    known.train =
+        report.ordinary ? &*report.ordinary : &report.programs.front();
     known.peak = report.peak();
     if (report.pipeline) {
       known.bubble = report.pipeline->bubble;
