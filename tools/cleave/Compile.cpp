@@ -19,6 +19,7 @@
 #include "lang/plan/Elaborate.h"
 #include "lang/plan/Expect.h"
 #include "runtime/format/PlanFile.h"
+#include "runtime/format/Verify.h"
 #include "tools/cleave/Facts.h"
 #include "tools/cleave/Pipelines.h"
 #include "tools/cleave/RecordPipeline.h"
@@ -54,6 +55,7 @@ private:
   bool partitionEntry(ModuleOp module, const layout::Plan &plan,
                       PlanReport &report);
   bool outlineEntries(ModuleOp module, const Pipelined &pipelined);
+  bool fitsFile(const layout::Plan &plan);
   bool lowerPlan(ModuleOp module, const Pipelined &pipelined,
                  PlanReport &report);
   std::string sampleDim() const;
@@ -329,6 +331,27 @@ std::string Compiler::sampleDim() const {
   return "";
 }
 
+/// Whether a plan file can hold a mesh with its microbatches and chunks.
+bool Compiler::fitsFile(const layout::Plan &plan) {
+  int64_t devices = plan.mesh.devices(), instants = plan.mesh.instants();
+  if (devices <= format::largestMesh &&
+      instants <= format::largestTime / devices) {
+    return true;
+  }
+  std::string what = std::to_string(devices) + " devices";
+  std::string most = std::to_string(format::largestMesh);
+  if (devices <= format::largestMesh) {
+    what += " times " + std::to_string(instants) + " microbatches and chunks";
+    most = std::to_string(format::largestTime);
+  }
+  frontend.diags
+      .error(Diag::CannotPartition, plan::rangeOf(plan.source),
+             "plan `" + plan.name + "` has " + what +
+                 ", and a plan file takes " + most)
+      .help("fewer of them; `cleave check` takes the plan as it is");
+  return false;
+}
+
 /// The terms of a sum over microbatches come one after the other, and stages
 /// have microbatches.
 bool Compiler::fitsReproducible(const layout::Plan &plan) {
@@ -362,6 +385,9 @@ bool Compiler::lowerPlan(ModuleOp module, const Pipelined &pipelined,
   }
   if (!options.emit) {
     return true;
+  }
+  if (!fitsFile(pipelined.train)) {
+    return false;
   }
   emit::Shared shared{leaves, inputs};
   auto emitted = emit::emitPlan(module, name, shared, *library);
