@@ -19,6 +19,9 @@ using namespace cleave::codegen;
 static constexpr int64_t longestChain = int64_t(1) << 18;
 
 bool codegen::isFusable(Operation *op) {
+  if (isOrderedSum(op)) {
+    return false;
+  }
   return isa<clv::ElementwiseInterface, clv::ConstantOp, clv::BroadcastOp,
              clv::IndexOp, clv::RandomOp, clv::ReduceOp, clv::EdgeOp,
              clv::WeightOp, clv::GradientOp>(op);

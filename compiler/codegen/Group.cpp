@@ -7,6 +7,8 @@
 
 #include "compiler/codegen/Group.h"
 
+#include "compiler/reproducible/Reproducible.h"
+
 #include "llvm/ADT/SetVector.h"
 #include <queue>
 
@@ -17,6 +19,10 @@ using namespace cleave::codegen;
 /// More operands than this, and a kernel's pointers no longer fit registers.
 static constexpr size_t mostOperands = 28;
 static constexpr size_t mostMembers = 160;
+
+bool codegen::isOrderedSum(Operation *op) {
+  return isa<clv::ReduceOp>(op) && op->hasAttr(kOrdered);
+}
 
 SmallVector<Value> codegen::readsOf(Operation *op) {
   llvm::SetVector<Value> reads(op->operand_begin(), op->operand_end());
@@ -62,6 +68,7 @@ private:
   bool reachesIndirectly(int from, int to);
   bool merge(int into, int node);
   SmallVector<int> partners(Operation *op, int node);
+  void fuseScalars();
   void fuse();
   SmallVector<Step> order();
 };
@@ -220,14 +227,45 @@ SmallVector<int> Scheduler::partners(Operation *op, int node) {
   return result;
 }
 
-void Scheduler::fuse() {
+/// Adds all nodes, and merges those of scalars before any other could stand in
+/// the way.
+void Scheduler::fuseScalars() {
+  SmallVector<int> scalars;
   for (Operation &op : block.without_terminator()) {
     if (!isStored(&op)) {
       continue;
     }
     addNode(&op);
     int node = nodeOf[&op];
-    if (nodes[node].op) {
+    if (!nodes[node].op && extentsOf(op.getResult(0)).empty()) {
+      scalars.push_back(node);
+    }
+  }
+  // As far as it goes: what is merged later only adds dependences.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < scalars.size(); ++i) {
+      for (size_t k = i; k-- > 0 && nodes[scalars[i]].alive;) {
+        changed |= merge(scalars[k], scalars[i]);
+      }
+    }
+  }
+}
+
+void Scheduler::fuse() {
+  auto module = block.getParentOp()->getParentOfType<ModuleOp>();
+  if (module && module->hasAttr(kReproducible)) {
+    fuseScalars();
+  }
+  for (Operation &op : block.without_terminator()) {
+    if (!isStored(&op)) {
+      continue;
+    }
+    if (!nodeOf.contains(&op)) {
+      addNode(&op);
+    }
+    int node = nodeOf[&op];
+    if (nodes[node].op || !nodes[node].alive) {
       continue;
     }
     for (int partner : partners(&op, node)) {

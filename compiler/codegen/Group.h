@@ -28,7 +28,9 @@
 //
 // Grouping is greedy, in program order: an operation joins the newest kernel
 // that makes or shares one of its operands and can hold it, unless that would
-// make two kernels wait for each other.
+// make two kernels wait for each other. In a reproducible program single
+// numbers come first: they are rounded where one kernel reads what another
+// made.
 //
 //===----------------------------------------------------------------------===//
 
@@ -54,6 +56,8 @@ std::optional<Analysis> analyze(llvm::ArrayRef<mlir::Operation *> members);
 
 /// Operations that row kernels compute.
 bool isFusable(mlir::Operation *op);
+/// A sum that is a contraction's (compiler/reproducible).
+bool isOrderedSum(mlir::Operation *op);
 /// Fusable operations that every reader computes again.
 bool isCheap(mlir::Operation *op);
 /// The value that a repeat's body knows its iteration by.

@@ -111,7 +111,7 @@ llvm::Error ActionBuilder::fill(Action &action, const codegen::Step &step) {
   if (auto cumsum = dyn_cast<clv::CumsumOp>(op)) {
     return take(codegen::buildCumsum(cumsum, library), action);
   }
-  if (isa<clv::DotOp>(op)) {
+  if (isa<clv::DotOp>(op) || codegen::isOrderedSum(op)) {
     action.kind = Action::Contraction;
   } else if (isa<clv::SliceOp, clv::PadOp, spmd::LocalSliceOp>(op)) {
     action.kind = Action::Move;

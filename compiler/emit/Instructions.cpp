@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/emit/ProgramWriter.h"
+#include "compiler/reproducible/Reproducible.h"
 #include "dialects/pipe/Pipe.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -119,28 +121,36 @@ void ProgramWriter::writeKernel(const Action &action, Body &body) {
 }
 
 void ProgramWriter::writeContraction(const Action &action, Body &body) {
-  auto dot = cast<clv::DotOp>(action.op);
-  Value operands[] = {dot.getLhs(), dot.getRhs(), dot.getResult()};
+  auto reduce = dyn_cast<clv::ReduceOp>(action.op);
+  Value operands[] = {action.op->getOperand(0),
+                      action.op->getOperand(reduce ? 0 : 1),
+                      action.op->getResult(0)};
   format::ContractionT table;
+  table.ordered = action.op->hasAttr(kOrdered);
+  table.terms = reduce != nullptr;
   table.lhs = boxed(view(operands[0]));
   table.rhs = boxed(view(operands[1]));
   table.out = boxed(view(operands[2]));
-  SmallVector<StringRef> names;
+  llvm::MapVector<StringRef, Extent> dims;
   for (Value operand : operands) {
     for (const Extent &extent : codegen::extentsOf(operand)) {
-      StringRef name = extent.name.getValue();
-      if (llvm::is_contained(names, name)) {
-        continue;
-      }
-      names.push_back(name);
-      table.dims.push_back({tables.extent(extent),
-                            clv::findDim(operands[0].getType(), name),
-                            clv::findDim(operands[1].getType(), name),
-                            clv::findDim(operands[2].getType(), name)});
+      dims.insert({extent.name.getValue(), extent});
     }
   }
-  std::string name = "dot over";
-  for (Attribute dim : dot.getOver()) {
+  auto list = dims.takeVector();
+  if (table.ordered) {
+    // By name: the order in memory is a plan's.
+    llvm::sort(list, llvm::less_first());
+  }
+  for (const auto &[name, extent] : list) {
+    table.dims.push_back({tables.extent(extent),
+                          clv::findDim(operands[0].getType(), name),
+                          clv::findDim(operands[1].getType(), name),
+                          clv::findDim(operands[2].getType(), name)});
+  }
+  std::string name = reduce ? "sum over" : "dot over";
+  for (Attribute dim :
+       reduce ? reduce.getOver() : cast<clv::DotOp>(action.op).getOver()) {
     name += " " + cast<StringAttr>(dim).getValue().str();
   }
   table.site = siteOf(action, name);

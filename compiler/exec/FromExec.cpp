@@ -224,6 +224,8 @@ format::ContractionT PlanReader::readContraction(exec::ContractOp contract) {
                                                positions[1], positions[2]));
     positions = positions.drop_front(3);
   }
+  table.ordered = contract.getOrdered();
+  table.terms = contract.getTerms();
   table.site = site(contract.getSite());
   return table;
 }

@@ -275,7 +275,7 @@ void PlanWriter::writeContraction(const format::ContractionT &contraction) {
   w.create<exec::ContractOp>(
       views({contraction.lhs.get(), contraction.rhs.get(),
              contraction.out.get()}),
-      dims, positions, where);
+      dims, positions, contraction.ordered, contraction.terms, where);
 }
 
 void PlanWriter::writeMove(const format::MoveT &move) {

@@ -8,6 +8,7 @@
 #include "compiler/partition/Function.h"
 
 #include "compiler/differentiate/Recompute.h"
+#include "compiler/reproducible/Reproducible.h"
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::partitioning;
@@ -28,6 +29,14 @@ LogicalResult FunctionPartitioner::ask(Operation *op, const Declared &declared,
     if (reduces(factor) && !factor.results.empty() && factor.results[0] >= 0) {
       return op->emitError("declares that it reduces `")
              << factor.name << "`, which its result has";
+    }
+  }
+  if (op->hasAttr(kOrdered)) {
+    // Terms are added where all of them are.
+    for (clv::Factor &factor : query.rule.factors) {
+      if (factor.kind == clv::FactorKind::Sum) {
+        factor.kind = clv::FactorKind::Whole;
+      }
     }
   }
   query.result = declared.layout();

@@ -142,7 +142,22 @@ static layout::Split splitOf(RepeatOp op) {
   return attr ? spmd::fromAttr(attr) : layout::Split();
 }
 
+/// What the pipeline makes of its dim, for repeats without parameters too.
+static layout::Split stagesOf(const layout::Plan &plan, RepeatOp op) {
+  if (!plan.pipeline || plan.pipeline->dim != op.getDim()) {
+    return {};
+  }
+  layout::ValueInfo layers;
+  layers.role = layout::Role::Params;
+  layers.dims = {{op.getDim().str(), static_cast<int64_t>(op.getCount())}};
+  return layout::resolve(plan, layers).layout.dims.front();
+}
+
 LogicalResult FunctionPartitioner::enterRepeat(RepeatOp op) {
+  layout::Split stages = stagesOf(declarations.plan, op);
+  if (!stages.isWhole()) {
+    setSplit(op, stages);
+  }
   for (unsigned i = 0; i < op.getCarried().size(); ++i) {
     if (isAccumulator(op, i)) {
       accumulators.insert(op.getCarriedArguments()[i]);
@@ -155,12 +170,8 @@ LogicalResult FunctionPartitioner::enterRepeat(RepeatOp op) {
     Value stack = op.getStacked()[i];
     Layout layout = spmd::layoutOf(stack.getType());
     layout::Split split = layout.dims.front();
-    bool isStages = declarations.plan.pipeline &&
-                    declarations.plan.pipeline->dim == op.getDim() &&
-                    split.atoms == declarations.plan.pipeline->atoms;
-    if (isStages) {
-      setSplit(op, split);
-    } else if (!split.isWhole()) {
+    bool isStages = split == stages;
+    if (!isStages && !split.isWhole()) {
       return op.emitError("the dim `")
              << op.getDim() << "` of `" << notes.lookup(stack).info.path
              << "` is split on `" << mesh.describe(layout.dims.front().atoms)

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/partition/Function.h"
+#include "compiler/reproducible/Reproducible.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -47,7 +48,7 @@ static void collectTerms(Value value, SmallVectorImpl<Value> &terms,
 /// A sum of three or more terms: those pending over the same atoms are added
 /// before they are reduced, most atoms first. (The squares of a global norm.)
 LogicalResult FunctionPartitioner::runSum(clv::AddOp root) {
-  if (!isPlainSum(root)) {
+  if (!isPlainSum(root) || root->hasAttr(kOrdered)) {
     return runCompute(root);
   }
   if (isInnerSum(root)) {

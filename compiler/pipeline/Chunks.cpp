@@ -34,6 +34,7 @@ private:
   bool isWhole(Type type) const;
   RankedTensorType chunkType(Type type) const;
   void viewRepeat(clv::RepeatOp repeat);
+  void viewReduction(Operation *op);
   void viewSum(Operation *op);
 };
 
@@ -84,6 +85,14 @@ void ChunkViewer::viewRepeat(clv::RepeatOp repeat) {
   }
 }
 
+/// A stack reduced over devices, of the chunk's layers.
+void ChunkViewer::viewReduction(Operation *op) {
+  Value result = op->getResult(0);
+  if (isWhole(result.getType()) && !isWhole(op->getOperand(0).getType())) {
+    result.setType(chunkType(result.getType()));
+  }
+}
+
 /// `sum + stack`, of the chunk's layers.
 void ChunkViewer::viewSum(Operation *op) {
   auto add = dyn_cast<clv::AddOp>(op);
@@ -109,6 +118,8 @@ void ChunkViewer::run() {
       auto repeat = dyn_cast<clv::RepeatOp>(op);
       if (repeat && repeat->hasAttr(clv::ClvDialect::kSplit)) {
         viewRepeat(repeat);
+      } else if (isa<spmd::CollectiveInterface>(op)) {
+        viewReduction(&op);
       } else {
         viewSum(&op);
       }

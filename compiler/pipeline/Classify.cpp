@@ -130,6 +130,7 @@ private:
 
   bool findRepeats();
   void assign();
+  bool reducesStack(Operation *op) const;
   int sectionOf(Operation *op);
   bool arrives(Operation *op, Value value);
   bool checkReads(Operation *op);
@@ -157,6 +158,16 @@ bool Assigner::findRepeats() {
   return true;
 }
 
+/// Whether an operation reduces a stack of the layers over devices of a stage.
+bool Assigner::reducesStack(Operation *op) const {
+  if (!isa<spmd::CollectiveInterface>(op)) {
+    return false;
+  }
+  auto repeat = op->getOperand(0).getDefiningOp<clv::RepeatOp>();
+  return repeat && classifier.isStaged(repeat) &&
+         llvm::is_contained(repeat.getStackedResults(), op->getOperand(0));
+}
+
 /// The latest section that it reads from, and its own phase.
 int Assigner::sectionOf(Operation *op) {
   if (!hasStages) {
@@ -172,6 +183,9 @@ int Assigner::sectionOf(Operation *op) {
     if (found != sections.end()) {
       latest = std::max(latest, found->second);
     }
+  }
+  if (reducesStack(op)) {
+    return latest; // on each stage its own layers
   }
   if (latest == ForwardLayers) {
     latest = ForwardLast;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/codegen/Group.h"
+#include "compiler/partition/Declare.h"
 #include "compiler/pipeline/Chunks.h"
 #include "compiler/pipeline/SplitWeights.h"
 #include "compiler/pipeline/Stages.h"
@@ -66,6 +67,9 @@ private:
   void sumInputsAtRest();
   Value copyAtRest(Value value, llvm::DenseMap<Value, Value> &copied);
   void splitTimeSums();
+  Type reducedType(Type operand, Operation *reduction) const;
+  bool isReducedEach(Operation *op) const;
+  void reduceEach();
   bool checkTimeSums();
   void collectKept();
   void findStaged();
@@ -174,6 +178,81 @@ void Outliner::splitTimeSums() {
     sum.getResult().replaceAllUsesWith(whole->getResult(0));
     sum.erase();
     add.erase();
+  }
+}
+
+/// The type that a reduction gives of `operand`, pending in time as that is.
+Type Outliner::reducedType(Type operand, Operation *reduction) const {
+  auto type = cast<RankedTensorType>(reduction->getResult(0).getType());
+  layout::Layout layout = spmd::layoutOf(type);
+  for (layout::AtomId atom : spmd::layoutOf(operand).partial) {
+    if (mesh.isTime(atom)) {
+      layout.partial.push_back(atom);
+    }
+  }
+  return spmd::localType(type.getElementType(), clv::dimsOf(type),
+                         spmd::globalSizes(type), layout, mesh);
+}
+
+/// Whether an operation reduces a gradient over devices, and the plan says
+/// `reduce gradients per micro` of it.
+bool Outliner::isReducedEach(Operation *op) const {
+  clv::ScopeAttr scope = clv::scopeOf(op);
+  if (!isa<spmd::AllReduceOp, spmd::ReduceScatterOp>(op) || !scope ||
+      classifier.isTimeSum(op) ||
+      static_cast<layout::Role>(scope.getRole()) != layout::Role::Gradients) {
+    return false;
+  }
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  layout::ValueInfo gradient;
+  gradient.role = layout::Role::Gradients;
+  gradient.phase = layout::Phase::Backward;
+  gradient.path = scope.getPath().str();
+  gradient.elementBytes = partitioning::elementBytes(type);
+  SmallVector<int64_t> sizes = spmd::globalSizes(type);
+  for (auto [name, size] : llvm::zip(clv::dimsOf(type), sizes)) {
+    gradient.dims.push_back({name.str(), size});
+  }
+  return llvm::any_of(given.plan->reductions,
+                      [&](const layout::GatherStatement &reduction) {
+                        return layout::matches(reduction.selection, gradient);
+                      });
+}
+
+/// Reductions over devices that the plan wants of each microbatch stand before
+/// the sum over microbatches, which then has the layout of what is stored:
+/// reduce(sum(x)) = sum(reduce(x)), and reduce(a + b) = reduce(a) + reduce(b).
+void Outliner::reduceEach() {
+  SmallVector<Operation *> reductions;
+  for (Operation &op : block) {
+    if (isReducedEach(&op)) {
+      reductions.push_back(&op);
+    }
+  }
+  while (!reductions.empty()) {
+    Operation *op = reductions.pop_back_val();
+    Operation *maker = op->getOperand(0).getDefiningOp();
+    bool isSum =
+        maker && (classifier.isTimeSum(maker) ||
+                  (isa<clv::AddOp>(maker) &&
+                   !classifier.isTimed(maker->getResult(0).getType())));
+    if (!isSum || !maker->hasOneUse()) {
+      continue;
+    }
+    builder.setInsertionPoint(op);
+    Operation *outer = builder.clone(*maker);
+    outer->getResult(0).setType(op->getResult(0).getType());
+    for (OpOperand &operand : outer->getOpOperands()) {
+      Operation *inner = builder.clone(*op);
+      inner->moveBefore(outer);
+      inner->setOperand(0, operand.get());
+      inner->getResult(0).setType(reducedType(operand.get().getType(), op));
+      operand.set(inner->getResult(0));
+      reductions.push_back(inner);
+    }
+    op->getResult(0).replaceAllUsesWith(outer->getResult(0));
+    op->erase();
+    maker->erase();
   }
 }
 
@@ -643,13 +722,6 @@ bool Outliner::splitsWeights() const {
 
 /// What is refused before anything is changed.
 bool Outliner::isBuilt() {
-  // Where leaves live is said of one atom.
-  if (given.plan->pipeline && given.plan->pipeline->atoms.size() > 1) {
-    function.emitError("stages on an axis of several parts, `")
-        << mesh.describe(given.plan->pipeline->atoms)
-        << "`, are not built yet; give them an axis without parts";
-    return false;
-  }
   // Of several microbatches only the last would be left.
   for (Value value : block.getTerminator()->getOperands()) {
     if (classifier.isTimed(value.getType()) && given.plan->micros() > 1) {
@@ -665,7 +737,11 @@ pipe::MicroOp Outliner::run() {
     return {};
   }
   sumInputsAtRest();
+  if (!given.plan->pipeline) {
+    reduceEach(); // of a sum of two, once
+  }
   splitTimeSums();
+  reduceEach();
   if (!checkTimeSums()) {
     return {};
   }

@@ -17,12 +17,17 @@ using namespace cleave::pipelining;
 
 StagePlacer::StagePlacer(Classifier &classifier, pipe::MicroOp micro)
     : classifier(classifier), micro(micro),
-      atom(classifier.plan.pipeline->atoms.front()),
+      atoms(classifier.plan.pipeline->atoms),
       stages(classifier.mesh.sizeOf(classifier.plan.pipeline->atoms)) {}
 
-/// All stages have one spelling, also where first and last are all.
+/// All stages have one spelling, also where first and last are all. On an axis
+/// of several parts a residence is a product of ranges: the first or the last
+/// stage is one, the two together are not, and take all.
 Stages StagePlacer::normal(Stages some) const {
   if (stages == 1 && some) {
+    return allStages;
+  }
+  if (atoms.size() > 1 && some && some != firstStage && some != lastStage) {
     return allStages;
   }
   if (stages == 2 && (some & firstStage) && (some & lastStage)) {
@@ -33,19 +38,26 @@ Stages StagePlacer::normal(Stages some) const {
 
 SmallVector<int64_t> StagePlacer::residenceOf(Stages some) const {
   SmallVector<int64_t> ranges;
-  auto add = [&](int64_t begin, int64_t end) {
+  auto add = [&](layout::AtomId atom, int64_t begin, int64_t end) {
     if (begin < end) {
       ranges.append({static_cast<int64_t>(atom), begin, end});
     }
   };
-  if (some & firstStage) {
-    add(0, 1);
+  if (some == allStages) {
+    add(atoms.front(), 0, classifier.mesh.atoms[atoms.front()].size);
+    return ranges;
   }
-  if (some & innerStages) {
-    add(1, stages - 1);
-  }
-  if (some & lastStage) {
-    add(stages - 1, stages);
+  for (layout::AtomId atom : atoms) {
+    int64_t size = classifier.mesh.atoms[atom].size;
+    if (some & firstStage) {
+      add(atom, 0, 1);
+    }
+    if (some & innerStages) {
+      add(atom, 1, size - 1);
+    }
+    if (some & lastStage) {
+      add(atom, size - 1, size);
+    }
   }
   return ranges;
 }

@@ -39,7 +39,7 @@ public:
 private:
   Classifier &classifier;
   pipe::MicroOp micro;
-  layout::AtomId atom = 0; ///< of the stages
+  std::vector<layout::AtomId> atoms; ///< of the stages
   int64_t stages = 1;
   llvm::DenseMap<mlir::Value, Stages> available;
   llvm::DenseMap<mlir::Value, mlir::Value> shared;

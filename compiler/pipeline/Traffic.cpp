@@ -12,6 +12,7 @@
 #include "compiler/reshard/Reshard.h"
 #include "dialects/pipe/Pipe.h"
 #include "dialects/spmd/Spmd.h"
+#include "runtime/format/Convert.h"
 #include "runtime/format/Plan_generated.h"
 #include "schedule/Schedule.h"
 
@@ -130,15 +131,12 @@ int64_t TrafficRecorder::loopsAround(Operation *op, int64_t stage,
 
 bool TrafficRecorder::isWithin(ArrayRef<int64_t> residence,
                                int64_t stage) const {
-  bool isNamed = false;
-  int64_t rank = mesh.rankAlong(pointOf(stage, 0), plan.pipeline->atoms);
+  std::vector<layout::Residence> parts;
   for (size_t i = 0; i + 2 < residence.size(); i += 3) {
-    isNamed = true;
-    if (rank >= residence[i + 1] && rank < residence[i + 2]) {
-      return true;
-    }
+    parts.push_back({static_cast<layout::AtomId>(residence[i]),
+                     residence[i + 1], residence[i + 2]});
   }
-  return !isNamed;
+  return format::resides(parts, mesh.coordinateOf(pointOf(stage, 0)));
 }
 
 TrafficRecorder::Times TrafficRecorder::timesOf(Operation *op) {
@@ -163,6 +161,7 @@ TrafficRecorder::Times TrafficRecorder::timesOf(Operation *op) {
 /// Gives records the bytes of a step.
 void TrafficRecorder::correct() {
   llvm::DenseMap<int64_t, std::pair<Operation *, Times>> found;
+  llvm::DenseMap<int64_t, int64_t> uses; // more than one of a sum's parts
   function.walk([&](Operation *op) {
     auto number = op->getAttrOfType<IntegerAttr>(kRecordNumber);
     if (!number) {
@@ -170,6 +169,7 @@ void TrafficRecorder::correct() {
     }
     auto &[first, sum] = found[number.getInt()];
     first = op;
+    ++uses[number.getInt()];
     Times times = timesOf(op);
     sum.resize(stages);
     for (int64_t stage = 0; stage < stages; ++stage) {
@@ -179,6 +179,11 @@ void TrafficRecorder::correct() {
   for (auto &[number, use] : found) {
     auto &[op, times] = use;
     CollectiveRecord &entry = record.collectives[number];
+    // Gradients that a plan reduces for each microbatch, counted once so far.
+    if (!entry.perMicro && op->getParentOfType<pipe::SectionOp>()) {
+      entry.perMicro = true;
+      entry.iterations *= micros * uses[number];
+    }
     layout::Layout from = spmd::layoutOf(op->getOperand(0).getType());
     bool isOfStages = plan.pipeline &&
                       llvm::any_of(plan.pipeline->atoms,

@@ -301,13 +301,16 @@ def Exec_ContractOp : Exec_Instruction<"contract", [AttrSizedOperandSegments]> {
   let description = [{
     `exec.contract %x, %w[%i] -> %h with [%batch(0, _, 0), %in(1, 0, _), %out(_,
     1, 1)]`: each dim with its position in the three views, `_` where it is
-    absent (-1 in `positions`, three for each dim).
+    absent (-1 in `positions`, three for each dim). `ordered`: terms are added
+    by index; `terms`: of the first view alone.
   }];
   let arguments = (ins Exec_Views:$views, Variadic<Exec_Extent>:$dims,
-                       DenseI32ArrayAttr:$positions, Optional<Exec_Site>:$site);
+                       DenseI32ArrayAttr:$positions, UnitAttr:$ordered,
+                       UnitAttr:$terms, Optional<Exec_Site>:$site);
   let assemblyFormat = [{
     custom<Arrow>($views, type($views)) `with`
-    custom<Positions>($dims, $positions) (`at` $site^)? attr-dict
+    custom<Positions>($dims, $positions)
+    (`ordered` $ordered^)? (`terms` $terms^)? (`at` $site^)? attr-dict
   }];
 }
 

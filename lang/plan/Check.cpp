@@ -147,7 +147,9 @@ void Checker::reportUnused() {
   std::vector<const ShardStatement *> unused;
   for (const ShardStatement &shard : plan.shards) {
     Written at = writtenAt(shard.source);
-    if (governing.count(at)) {
+    // A pipeline cuts its repeat, also where that has no parameters.
+    if (governing.count(at) ||
+        (plan.pipeline && at == writtenAt(plan.pipeline->source))) {
       continue;
     }
     if (!touched.count(at)) {

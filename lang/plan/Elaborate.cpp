@@ -128,9 +128,6 @@ elaborate(const std::vector<std::unique_ptr<File>> &files,
     return std::nullopt;
   }
   result = splicer.finish(name);
-  if (!splicer.checkReduction(result.plan)) {
-    return std::nullopt;
-  }
   if (!checkValues(result.plan, splicer.resolvedNames().values(), diags)) {
     return std::nullopt;
   }

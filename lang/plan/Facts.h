@@ -21,11 +21,17 @@ struct RegionFact {
   std::string function; // of a call: `norm`; else empty
 };
 
+struct RepeatFact { // floating-point operations of the forward pass
+  std::string dim;
+  double before = 0, each = 0, after = 0; // of all before, of one iteration, …
+};
+
 struct ModelFacts {
   std::string model;
   std::vector<layout::DimInfo> dims; // in the order of declaration
   std::vector<LeafFact> leaves;
   std::vector<RegionFact> regions;
+  std::vector<RepeatFact> repeats; // that stand within no other
   // Activations (forward), inputs and weights; the values that leaves imply
   // (params, gradients, optimizer) and backward twins need not be listed.
   std::vector<layout::ValueInfo> values;

@@ -317,20 +317,6 @@ std::optional<int64_t> Splicer::chunksOf(const PipelineStmt &stmt,
   return chunks;
 }
 
-// What is read and not built. One place, so that it is easily lifted.
-bool Splicer::refusePipeline(const PipelineStmt &stmt) {
-  auto refuse = [&](SourceRange range, const std::string &what,
-                    const std::string &help) {
-    diags.error(Diag::LaterPipeline, range, what + " not built yet").help(help);
-    return true;
-  };
-  if (stmt.byCost) {
-    return refuse(stmt.keyword, "cuts `by cost` are",
-                  "say `counting …`, or the pieces: `as [2 layer], …`");
-  }
-  return false;
-}
-
 void Splicer::visitPipeline(const PipelineStmt &stmt,
                             const std::shared_ptr<Scope> &scope,
                             const Stack &around) {
@@ -347,7 +333,7 @@ void Splicer::visitPipeline(const PipelineStmt &stmt,
     return;
   }
   std::optional<int64_t> chunks = chunksOf(stmt, *schedule, *scope);
-  if (!chunks || refusePipeline(stmt)) {
+  if (!chunks) {
     return;
   }
   StageCuts cuts(facts, *dim, axis->size() * *chunks, diags);
@@ -540,7 +526,8 @@ bool Splicer::keepsSomething(const KeepStmt &stmt, const Selection &selection,
 // Reductions
 //===----------------------------------------------------------------------===//
 
-// `reduce gradients per micro`; per step is what happens without it.
+// `reduce gradients per micro`: each microbatch's, so that what adds up is as
+// stored. Per step is what happens without it.
 void Splicer::visitReduce(const PerStmt &stmt,
                           const std::shared_ptr<Scope> &scope,
                           const Stack &around) {
@@ -575,20 +562,6 @@ void Splicer::visitReduce(const PerStmt &stmt,
   reduction =
       layout::GatherStatement{std::move(*selection), loop,
                               sourcePoint(stmt.range, diags.sourceManager())};
-}
-
-// The one place that refuses it: after it is known which statement stands, and
-// whether there are microbatches at all.
-bool Splicer::checkReduction(const layout::Plan &plan) {
-  if (!reduction || reduction->per == "step" || !plan.micro) {
-    return true;
-  }
-  diags
-      .error(Diag::LaterReduce, rangeOf(reduction->source),
-             "`" + reduction->source.text + "` is not built yet")
-      .help("leave it out: gradients are added up over the microbatches, and "
-            "each is reduced once a step");
-  return false;
 }
 
 } // namespace cleave::plan

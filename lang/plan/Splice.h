@@ -48,8 +48,6 @@ public:
   // Finds the number of microbatches where the plan says their size, from what
   // `finish` gave. False after an error.
   bool settleMicro(const layout::Plan &plan);
-  // Refuses what `reduce` asks for and is not built. False after an error.
-  bool checkReduction(const layout::Plan &plan);
 
   Devices devices;
   std::vector<OpenShard> shards;
@@ -94,7 +92,6 @@ private:
   std::optional<int64_t> chunksOf(const ast::PipelineStmt &stmt,
                                   const ast::ScheduleDecl &schedule,
                                   const Scope &scope);
-  bool refusePipeline(const ast::PipelineStmt &stmt);
   void visitPipeline(const ast::PipelineStmt &stmt,
                      const std::shared_ptr<Scope> &scope, const Stack &around);
   void addPipeline(layout::Plan &plan) const;

@@ -1,6 +1,7 @@
 #include "lang/plan/StageCuts.h"
 
 #include <algorithm>
+#include <tuple>
 
 using namespace cleave::ast;
 
@@ -188,9 +189,50 @@ bool StageCuts::spell(const PipelineStmt &stmt, const Scope &scope) {
   return true;
 }
 
+// Layers cost alike, so the best cut comes of giving one after the other to the
+// piece that costs least so far: the first of those with the fewest layers.
+bool StageCuts::balance(SourceRange range) {
+  auto fact = std::find_if(
+      facts.repeats.begin(), facts.repeats.end(),
+      [&](const RepeatFact &each) { return each.dim == dim.name; });
+  if (fact == facts.repeats.end() || fact->each <= 0) {
+    return wrong(range,
+                 "`by cost` counts floating-point operations, and `" +
+                     dim.name + "` has none that are known",
+                 "leave `by cost` out, or write the pieces: `as [2 " +
+                     dim.name + "], …`");
+  }
+  std::vector<double> costs(pieces);
+  costs.front() += fact->before;
+  costs.back() += fact->after;
+  std::vector<int64_t> layers(pieces);
+  auto isBefore = [&](int64_t a, int64_t b) {
+    return std::tuple(costs[a], layers[a], a) <
+           std::tuple(costs[b], layers[b], b);
+  };
+  std::set<int64_t, decltype(isBefore)> cheapest(isBefore);
+  for (int64_t i = 0; i < pieces; ++i) {
+    cheapest.insert(i);
+  }
+  for (int64_t layer = 0; layer < dim.size; ++layer) {
+    int64_t piece = cheapest.extract(cheapest.begin()).value();
+    costs[piece] += fact->each;
+    ++layers[piece];
+    cheapest.insert(piece);
+  }
+  boundaries.push_back(0);
+  for (int64_t number : layers) {
+    boundaries.push_back(boundaries.back() + number);
+  }
+  return true;
+}
+
 bool StageCuts::find(const PipelineStmt &stmt, const Scope &scope) {
   if (!stmt.pieces.empty()) {
     return spell(stmt, scope);
+  }
+  if (stmt.byCost) {
+    return balance(stmt.range);
   }
   return stmt.counting.empty() || count(stmt.counting);
 }

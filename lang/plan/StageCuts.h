@@ -9,7 +9,9 @@ namespace cleave::plan {
 // regions named count as one layer each, before or after the repeat, and the
 // split rule cuts what they make together: 126 layers with an embedding and an
 // output over 8 stages are 128 items, 16 for each stage, so the stages hold 15,
-// 16, …, 16, 15 layers. With `as` the pieces are written out.
+// 16, …, 16, 15 layers. With `as` the pieces are written out. `by cost` counts
+// floating-point operations of the forward pass, also of what stands before and
+// after the layers, and makes the largest piece as small as can be.
 class StageCuts {
 public:
   StageCuts(const ModelFacts &facts, const layout::DimInfo &dim, int64_t pieces,
@@ -26,6 +28,7 @@ private:
   enum class Side { Before, After };
 
   std::optional<Side> sideOf(const ast::Name &region);
+  bool balance(SourceRange range);
   bool count(const std::vector<ast::Name> &regions);
   bool spell(const ast::PipelineStmt &stmt, const Scope &scope);
   std::optional<int64_t> layersOf(const ast::PipelineStmt::Piece &piece,

@@ -38,6 +38,13 @@ struct Dim {
 
 using Shape = std::vector<Dim>;
 
+/// How the terms of an element are added.
+enum class Order : uint8_t {
+  Any,          ///< as is fastest; the same for the same shape
+  Ordered,      ///< by index, whatever the shape (Ordered.h)
+  OrderedTerms, ///< so too, and rhs, which is not read, is one everywhere
+};
+
 /// A shape made ready; of the contractor that prepared it.
 class Prepared;
 
@@ -51,7 +58,7 @@ public:
   Contractor &operator=(Contractor &&) = delete;
 
   /// Equal shapes give the same object. Lives as long as the contractor.
-  const Prepared *prepare(const Shape &shape);
+  const Prepared *prepare(const Shape &shape, Order order = Order::Any);
   void execute(const Prepared *prepared, const float *lhs, const float *rhs,
                float *out);
 

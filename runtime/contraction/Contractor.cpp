@@ -13,6 +13,7 @@
 
 #include "runtime/contraction/Contraction.h"
 #include "runtime/contraction/Loops.h"
+#include "runtime/contraction/Ordered.h"
 
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -46,9 +47,10 @@ struct Product {
 
 class Prepared {
 public:
-  enum Kind { Nothing, Zero, Nest, Matmul } kind = Nothing;
+  enum Kind { Nothing, Zero, Nest, Matmul, InOrder } kind = Nothing;
   Shape shape;
   LoopNest nest;
+  Ordered ordered;
   Mapping mapping;
   std::vector<std::pair<int64_t, int64_t>> offsets; ///< of `mapping.outer`
   std::optional<Product> first, next;          ///< `next` adds to the result
@@ -57,7 +59,7 @@ public:
 };
 
 struct Contractor::State {
-  std::map<Shape, Prepared> shapes;
+  std::map<std::pair<Shape, Order>, Prepared> shapes;
   dnnl::stream stream{engineOf()};
   float *scratch = nullptr;
   size_t scratchBytes = 0;
@@ -86,6 +88,7 @@ struct Contractor::State {
     }
   }
 
+  void makeOrdered(Prepared &prepared, Order order);
   bool makeProducts(Prepared &prepared);
   std::optional<Product> makeProduct(const Mapping &mapping, bool adds,
                                      std::string &name);
@@ -153,6 +156,15 @@ std::optional<Product> Contractor::State::makeProduct(const Mapping &mapping,
   } catch (const dnnl::error &) {
     return std::nullopt;
   }
+}
+
+void Contractor::State::makeOrdered(Prepared &prepared, Order order) {
+  prepared.kind = Prepared::InOrder;
+  prepared.ordered =
+      contraction::makeOrdered(prepared.shape, order == Order::OrderedTerms);
+  prepared.description = "in order";
+  needPacks(panelFloats());
+  needScratch(totalDoubles(prepared.ordered) * sizeof(double));
 }
 
 bool Contractor::State::makeProducts(Prepared &prepared) {
@@ -237,8 +249,8 @@ Contractor::Contractor() : state(std::make_unique<State>()) {}
 Contractor::~Contractor() = default;
 Contractor::Contractor(Contractor &&) noexcept = default;
 
-const Prepared *Contractor::prepare(const Shape &shape) {
-  auto [entry, fresh] = state->shapes.try_emplace(shape);
+const Prepared *Contractor::prepare(const Shape &shape, Order order) {
+  auto [entry, fresh] = state->shapes.try_emplace({shape, order});
   Prepared &prepared = entry->second;
   if (!fresh) {
     return &prepared;
@@ -252,6 +264,10 @@ const Prepared *Contractor::prepare(const Shape &shape) {
   if (nothing || zero) {
     prepared.kind = nothing ? Prepared::Nothing : Prepared::Zero;
     prepared.description = nothing ? "nothing" : "zero";
+    return &prepared;
+  }
+  if (order != Order::Any) {
+    state->makeOrdered(prepared, order);
     return &prepared;
   }
   if (std::optional<Mapping> mapping = mapToMatmul(shape)) {
@@ -280,6 +296,9 @@ void Contractor::execute(const Prepared *prepared, const float *lhs,
     return runNest(mine.nest, lhs, rhs, out);
   case Prepared::Matmul:
     return state->runMatmul(mine, lhs, rhs, out);
+  case Prepared::InOrder:
+    return runOrdered(mine.ordered, lhs, rhs, out, state->packs,
+                      reinterpret_cast<double *>(state->scratch));
   }
 }
 

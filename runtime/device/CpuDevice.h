@@ -25,9 +25,9 @@ public:
               const int64_t *integers) override {
     kernel(views, integers);
   }
-  const contraction::Prepared *
-  prepare(const contraction::Shape &shape) override {
-    return contractor.prepare(shape);
+  const contraction::Prepared *prepare(const contraction::Shape &shape,
+                                       contraction::Order order) override {
+    return contractor.prepare(shape, order);
   }
   void contract(const contraction::Prepared *prepared, const void *lhs,
                 const void *rhs, void *out) override {

@@ -68,8 +68,8 @@ public:
   virtual Result<Kernel> findKernel(const std::string &symbol) = 0;
   virtual void launch(Kernel kernel, void *const *views,
                       const int64_t *integers) = 0;
-  virtual const contraction::Prepared *
-  prepare(const contraction::Shape &shape) = 0;
+  virtual const contraction::Prepared *prepare(const contraction::Shape &shape,
+                                               contraction::Order order) = 0;
   virtual void contract(const contraction::Prepared *prepared, const void *lhs,
                         const void *rhs, void *out) = 0;
   virtual void fillZero(void *target, size_t bytes) = 0;

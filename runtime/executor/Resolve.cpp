@@ -132,9 +132,13 @@ Status Resolver::resolveContraction(const format::ContractionT &contraction) {
     }
     shape.push_back(dim);
   }
+  contraction::Order order = contraction.terms
+                                 ? contraction::Order::OrderedTerms
+                             : contraction.ordered ? contraction::Order::Ordered
+                                                   : contraction::Order::Any;
   DeviceProgram::ContractionCall call{
-      env.device->prepare(shape), addressOf(*views[0]), addressOf(*views[1]),
-      addressOf(*views[2])};
+      env.device->prepare(shape, order), addressOf(*views[0]),
+      addressOf(*views[1]), addressOf(*views[2])};
   emit(Operation::Contraction, result.contractions, call, contraction.site);
   return Status();
 }

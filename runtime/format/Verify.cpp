@@ -152,15 +152,17 @@ Status verifyResidence(const std::vector<std::unique_ptr<ResidenceT>> &parts,
 }
 
 static Status verifyMesh(const MeshT &mesh) {
-  int64_t devices = 1;
-  for (const auto &atom : mesh.atoms) {
-    if (atom->size < 1 || atom->size > largestMesh ||
-        (devices *= atom->size) > largestMesh) {
-      return Status::error("the mesh has an axis of impossible size");
-    }
-  }
   if (mesh.times > mesh.atoms.size()) {
     return Status::error("the mesh has more times than axes");
+  }
+  int64_t points = 1;
+  for (size_t i = 0; i < mesh.atoms.size(); ++i) {
+    bool isTime = i >= mesh.atoms.size() - mesh.times;
+    int64_t size = mesh.atoms[i]->size,
+            largest = isTime ? largestTime : largestMesh;
+    if (size < 1 || size > largest || (points *= size) > largest) {
+      return Status::error("the mesh has an axis of impossible size");
+    }
   }
   layout::Mesh converted = toLayout(mesh);
   for (const auto &axis : mesh.axes) {

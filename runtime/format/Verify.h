@@ -24,6 +24,7 @@
 namespace cleave::format {
 
 inline constexpr int64_t largestMesh = int64_t(1) << 20;    ///< devices
+inline constexpr int64_t largestTime = int64_t(1) << 24;    ///< times devices
 inline constexpr int64_t largestTensor = int64_t(1) << 50;  ///< elements
 inline constexpr uint64_t largestArena = uint64_t(1) << 50; ///< bytes
 inline constexpr size_t deepestLoop = 16;                   ///< and `Only`s

@@ -290,6 +290,10 @@ Status Verifier::verifyKernel(const KernelT &kernel) {
   return verifySite(kernel.site);
 }
 
+static bool isSameView(const View &a, const View &b) {
+  return a.value() == b.value() && a.loop() == b.loop();
+}
+
 Status Verifier::verifyContraction(const ContractionT &contraction) {
   const View *views[] = {contraction.lhs.get(), contraction.rhs.get(),
                          contraction.out.get()};
@@ -302,6 +306,10 @@ Status Verifier::verifyContraction(const ContractionT &contraction) {
     }
     extents[i] = extentsOf(*views[i]);
     covered[i].resize(extents[i].size());
+  }
+  if (contraction.terms &&
+      (!contraction.ordered || !isSameView(*views[0], *views[1]))) {
+    return Status::error("a sum of terms that names a second operand");
   }
   if (overlap(*views[0], *views[2]) || overlap(*views[1], *views[2])) {
     return Status::error("its result overlaps an operand");

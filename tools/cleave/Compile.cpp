@@ -15,9 +15,11 @@
 #include "compiler/partition/Partition.h"
 #include "compiler/partition/Record.h"
 #include "compiler/pipeline/Pipeline.h"
+#include "compiler/reproducible/Reproducible.h"
 #include "lang/plan/Elaborate.h"
 #include "lang/plan/Expect.h"
 #include "runtime/format/PlanFile.h"
+#include "runtime/format/Verify.h"
 #include "tools/cleave/Facts.h"
 #include "tools/cleave/Pipelines.h"
 #include "tools/cleave/RecordPipeline.h"
@@ -53,10 +55,13 @@ private:
   bool partitionEntry(ModuleOp module, const layout::Plan &plan,
                       PlanReport &report);
   bool outlineEntries(ModuleOp module, const Pipelined &pipelined);
+  bool fitsFile(const layout::Plan &plan);
   bool lowerPlan(ModuleOp module, const Pipelined &pipelined,
                  PlanReport &report);
   std::string sampleDim() const;
   void describeShared();
+  bool orderSums(ModuleOp module);
+  bool fitsReproducible(const layout::Plan &plan);
   bool passThroughExec();
   bool finishKernels();
   bool endPhase(StringRef phase, StringRef of, Operation *module);
@@ -103,6 +108,35 @@ bool Compiler::endPhase(StringRef phase, StringRef of, Operation *module) {
   return last;
 }
 
+/// What the compiler says of a program, with the line of the model it says it
+/// of.
+static void addMessage(std::string &message, mlir::Diagnostic &diagnostic) {
+  llvm::raw_string_ostream out(message);
+  out << (message.empty() ? "" : "; ") << diagnostic;
+  layout::SourcePoint point = partitioning::pointOf(diagnostic.getLocation());
+  if (point.line > 0) {
+    out << " (" << point.where() << ")";
+  }
+}
+
+/// Fixes the order of every sum of a reproducible run.
+bool Compiler::orderSums(ModuleOp module) {
+  std::string message;
+  ScopedDiagnosticHandler handler(&frontend.context,
+                                  [&](mlir::Diagnostic &diagnostic) {
+                                    addMessage(message, diagnostic);
+                                    return success();
+                                  });
+  if (succeeded(makeReproducible(module))) {
+    return true;
+  }
+  frontend.diags
+      .error(Diag::CannotPartition, frontend.run->range,
+             "the run cannot be reproducible: " + message)
+      .help("drop `reproducible`");
+  return false;
+}
+
 bool Compiler::makeEntry(const EntryRequest &request) {
   std::vector<sema::Override> overrides = options.overrides;
   overrides.insert(overrides.end(), request.overrides.begin(),
@@ -137,6 +171,9 @@ bool Compiler::makeEntry(const EntryRequest &request) {
   }
   decompose(module);
   simplify(module);
+  if (frontend.isReproducible() && !orderSums(module)) {
+    return false;
+  }
   if (request.name == "train" && endPhase("step", "", module)) {
     result.stopped = true;
   }
@@ -174,17 +211,6 @@ bool Compiler::makeEntries() {
   return true;
 }
 
-/// What the compiler says of a program, with the line of the model it says it
-/// of.
-static void addMessage(std::string &message, mlir::Diagnostic &diagnostic) {
-  llvm::raw_string_ostream out(message);
-  out << (message.empty() ? "" : "; ") << diagnostic;
-  layout::SourcePoint point = partitioning::pointOf(diagnostic.getLocation());
-  if (point.line > 0) {
-    out << " (" << point.where() << ")";
-  }
-}
-
 /// Partitions one entry's program; what is wrong is reported.
 bool Compiler::partitionEntry(ModuleOp module, const layout::Plan &plan,
                               PlanReport &report) {
@@ -195,7 +221,8 @@ bool Compiler::partitionEntry(ModuleOp module, const layout::Plan &plan,
                                     addMessage(message, diagnostic);
                                     return success();
                                   });
-  if (succeeded(partition(module, plan, &report.programs, &errors))) {
+  if (succeeded(partition(module, plan, &report.programs, &errors)) &&
+      (!frontend.isReproducible() || succeeded(verifyReproducible(module)))) {
     return true;
   }
   for (const layout::Resolved &error : errors) {
@@ -214,6 +241,22 @@ bool Compiler::partitionEntry(ModuleOp module, const layout::Plan &plan,
   return false;
 }
 
+/// What a reproducible program would be if its sums were made in parts:
+/// what a plan expects is said of that. Nothing where it cannot be partitioned:
+/// that error comes with its own.
+static std::optional<layout::ProgramRecord>
+ordinaryRecord(ModuleOp module, const layout::Plan &plan) {
+  OwningOpRef<ModuleOp> ordinary(module.clone());
+  forgetOrder(*ordinary);
+  std::vector<layout::ProgramRecord> records;
+  ScopedDiagnosticHandler silent(module.getContext(),
+                                 [](mlir::Diagnostic &) { return success(); });
+  if (failed(partition(*ordinary, plan, &records))) {
+    return std::nullopt;
+  }
+  return std::move(records.front());
+}
+
 OwningOpRef<ModuleOp>
 Compiler::partitionEntries(const plan::Elaborated &elaborated,
                            const Pipelined &pipelined, PlanReport &report) {
@@ -229,6 +272,9 @@ Compiler::partitionEntries(const plan::Elaborated &elaborated,
       if (pipelined.isOutlined(entry.name)) {
         sinkGradients(*module);
       }
+    }
+    if (entry.name == "train" && frontend.isReproducible()) {
+      report.ordinary = ordinaryRecord(*module, pipelined.planOf(entry.name));
     }
     if (!partitionEntry(*module, pipelined.planOf(entry.name), report)) {
       return nullptr;
@@ -289,6 +335,42 @@ std::string Compiler::sampleDim() const {
   return "";
 }
 
+/// Whether a plan file can hold a mesh with its microbatches and chunks.
+bool Compiler::fitsFile(const layout::Plan &plan) {
+  int64_t devices = plan.mesh.devices(), instants = plan.mesh.instants();
+  if (devices <= format::largestMesh &&
+      instants <= format::largestTime / devices) {
+    return true;
+  }
+  std::string what = std::to_string(devices) + " devices";
+  std::string most = std::to_string(format::largestMesh);
+  if (devices <= format::largestMesh) {
+    what += " times " + std::to_string(instants) + " microbatches and chunks";
+    most = std::to_string(format::largestTime);
+  }
+  frontend.diags
+      .error(Diag::CannotPartition, plan::rangeOf(plan.source),
+             "plan `" + plan.name + "` has " + what +
+                 ", and a plan file takes " + most)
+      .help("fewer of them; `cleave check` takes the plan as it is");
+  return false;
+}
+
+/// The terms of a sum over microbatches come one after the other, and stages
+/// have microbatches.
+bool Compiler::fitsReproducible(const layout::Plan &plan) {
+  if (!frontend.isReproducible() || (plan.mesh.times == 0 && !plan.pipeline)) {
+    return true;
+  }
+  frontend.diags
+      .error(Diag::LaterStatement, plan::rangeOf(plan.source),
+             "plan `" + plan.name +
+                 "` has microbatches or stages, which a `reproducible` run "
+                 "cannot have yet")
+      .help("leave the plan out of the run, or drop `reproducible`");
+  return false;
+}
+
 /// From local programs to instruction streams, as far as they are wanted.
 bool Compiler::lowerPlan(ModuleOp module, const Pipelined &pipelined,
                          PlanReport &report) {
@@ -307,6 +389,9 @@ bool Compiler::lowerPlan(ModuleOp module, const Pipelined &pipelined,
   }
   if (!options.emit) {
     return true;
+  }
+  if (!fitsFile(pipelined.train)) {
+    return false;
   }
   emit::Shared shared{leaves, inputs};
   auto emitted = emit::emitPlan(module, name, shared, *library);
@@ -337,6 +422,9 @@ bool Compiler::makePlan(const PlanRequest &request) {
   if (!pipelined) {
     return false;
   }
+  if (!fitsReproducible(pipelined->train)) {
+    return false;
+  }
   PlanReport report;
   report.model = result.model().name;
   report.plan = pipelined->train;
@@ -353,7 +441,8 @@ bool Compiler::makePlan(const PlanRequest &request) {
   if (options.overrides.empty()) {
     plan::ExpectFacts known;
     known.model = &facts;
-    known.train = &report.programs.front();
+    known.train =
+        report.ordinary ? &*report.ordinary : &report.programs.front();
     known.peak = report.peak();
     if (report.pipeline) {
       known.bubble = report.pipeline->bubble;

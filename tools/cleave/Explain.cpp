@@ -182,6 +182,22 @@ static void printLine(const Line &line, std::ostream &out) {
   out << row;
 }
 
+static int64_t bytesInStep(const ProgramRecord &program) {
+  int64_t total = 0;
+  for (const CollectiveRecord &record : program.collectives) {
+    total += record.totalInStep();
+  }
+  return total;
+}
+
+/// The price of reproducible sums, in bytes.
+static void printReproducible(const PlanReport &report,
+                              const ProgramRecord &program, std::ostream &out) {
+  out << "  reproducible: " << formatBytes(bytesInStep(program)) << " in all, "
+      << formatBytes(bytesInStep(*report.ordinary))
+      << " where sums are made in parts; contractions are added in order\n";
+}
+
 static void printCollectives(const ProgramRecord &program, const Mesh &mesh,
                              std::ostream &out) {
   if (program.collectives.empty()) {
@@ -355,6 +371,9 @@ void explainText(const PlanReport &report, std::ostream &out) {
     return;
   }
   printCollectives(*program, mesh, out);
+  if (report.ordinary) {
+    printReproducible(report, *program, out);
+  }
   if (report.pipeline) {
     printStages(report, out);
     printCrossings(*report.pipeline, out);
@@ -414,6 +433,10 @@ void explainJson(const std::vector<PlanReport> &reports,
           {{"name", mesh.atoms[i].name}, {"size", mesh.atoms[i].size}});
     }
     plan["micros"] = report.plan.micros();
+    plan["reproducible"] = report.ordinary.has_value();
+    if (report.ordinary) {
+      plan["bytes_ordinary"] = bytesInStep(*report.ordinary);
+    }
     plan["bytes"] = {{"params", leafBytes(report, Role::Params)},
                      {"gradients", leafBytes(report, Role::Gradients)},
                      {"optimizer", leafBytes(report, Role::Optimizer)}};

@@ -40,6 +40,8 @@ struct PlanReport {
   std::vector<layout::ProgramRecord> programs;
   std::vector<StageMemory> memory;        ///< by stage; one where there is none
   std::optional<PipelineReport> pipeline; ///< of a plan with stages
+  /// Of a reproducible run: `train` as it would be if it were not.
+  std::optional<layout::ProgramRecord> ordinary;
 
   /// The largest of all stages; -1 where buffers were not planned.
   int64_t peak() const;

@@ -41,6 +41,39 @@ static layout::ValueInfo valueOf(clv::ScopeAttr scope, RankedTensorType type) {
   return value;
 }
 
+static double flopsOf(Operation &op);
+
+static double flopsOf(Block &block) {
+  double sum = 0;
+  for (Operation &op : block) {
+    sum += flopsOf(op);
+  }
+  return sum;
+}
+
+static double flopsOf(Operation &op) {
+  if (auto repeat = dyn_cast<clv::RepeatOp>(op)) {
+    return static_cast<double>(repeat.getCount()) * flopsOf(*repeat.getBlock());
+  }
+  auto cost = dyn_cast<clv::CostInterface>(op);
+  return cost ? static_cast<double>(cost.getFlops()) : 0;
+}
+
+/// What each repeat of the program costs, and what stands around it.
+static std::vector<plan::RepeatFact> repeatsOf(Block &block) {
+  std::vector<plan::RepeatFact> repeats;
+  double before = 0, whole = flopsOf(block);
+  for (Operation &op : block) {
+    double flops = flopsOf(op);
+    if (auto repeat = dyn_cast<clv::RepeatOp>(op)) {
+      repeats.push_back({repeat.getDim().str(), before,
+                         flopsOf(*repeat.getBlock()), whole - before - flops});
+    }
+    before += flops;
+  }
+  return repeats;
+}
+
 plan::ModelFacts modelFacts(const sema::Model &model) {
   plan::ModelFacts facts;
   facts.model = model.name;
@@ -76,6 +109,7 @@ plan::ModelFacts modelFacts(const sema::Model &model) {
       facts.values.push_back(std::move(value));
     }
   }
+  facts.repeats = repeatsOf(loss.getBody().front());
   loss.walk([&](Operation *op) {
     clv::ScopeAttr scope = clv::scopeOf(op);
     if (!scope || isa<clv::RepeatOp>(op)) {

@@ -260,14 +260,6 @@ bool Frontend::findPlansOfRun() {
   const ast::StartStmt *startStmt = nullptr;
   EntryRequest eval{"eval", {}}, forward{"forward", {}};
   bool good = true;
-  if (run->reproducible) {
-    diags
-        .error(Diag::LaterStatement, run->range,
-               "`reproducible` runs are not built yet")
-        .help("drop the word: the same plan file, machine, seed and data give "
-              "the same bits without it");
-    good = false;
-  }
   for (const auto &stmt : run->body.stmts) {
     if (const auto *set = ast::dynCast<ast::PlansStmt>(stmt)) {
       for (const ast::PlansStmt::Entry &entry : set->entries) {

@@ -62,6 +62,7 @@ struct Frontend {
   std::unique_ptr<Program> program;
   std::vector<std::unique_ptr<ast::File>> definesFiles;
   const ast::RunDecl *run = nullptr;
+  bool isReproducible() const { return run && run->reproducible; }
   std::string modelName;
   std::vector<sema::Override> defines; ///< `-D` of the model's parameters
   /// `-D` of parameters that only plans have.

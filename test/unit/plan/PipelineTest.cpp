@@ -7,6 +7,8 @@
 
 #include "test/unit/plan/Source.h"
 
+#include <limits>
+
 using namespace cleave;
 using namespace cleave::plan;
 using layout::Role;
@@ -234,6 +236,54 @@ TEST(Pipeline, moreStagesThanLayers) {
   EXPECT_EQ(s.diags.all()[0].kind, Diag::EmptyStages);
 }
 
+/// What the largest piece costs, of layers cut into `sizes`.
+double largestCost(const RepeatFact &fact, const Sizes &sizes) {
+  double most = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    most = std::max(most, static_cast<double>(sizes[i]) * fact.each +
+                              (i == 0 ? fact.before : 0) +
+                              (i + 1 == sizes.size() ? fact.after : 0));
+  }
+  return most;
+}
+
+/// The least of all ways to cut 12 layers into 4 pieces.
+double leastCost(const RepeatFact &fact) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t a = 0; a <= 12; ++a) {
+    for (int64_t b = a; b <= 12; ++b) {
+      for (int64_t c = b; c <= 12; ++c) {
+        least = std::min(least, largestCost(fact, {a, b - a, c - b, 12 - c}));
+      }
+    }
+  }
+  return least;
+}
+
+TEST(Pipeline, byCost) {
+  auto cut = [](const RepeatFact &fact) {
+    ModelFacts facts = gptFacts();
+    facts.repeats = {fact};
+    Source s(piped("pipeline layer on pipe by cost with gpipe"), "p", facts);
+    EXPECT_TRUE(s.result) << s.diags.text();
+    return s.result ? stages(s) : Sizes(4);
+  };
+  EXPECT_EQ(cut({"layer", 0, 10, 0}), (Sizes{3, 3, 3, 3}));
+  EXPECT_EQ(cut({"layer", 0, 10, 25}), (Sizes{4, 4, 3, 1}));
+  EXPECT_EQ(cut({"layer", 500, 10, 500}), (Sizes{0, 6, 6, 0}));
+  for (int before = 0; before < 50; before += 7) {
+    for (int after = 0; after < 90; after += 11) {
+      RepeatFact fact{"layer", double(before), 10, double(after)};
+      EXPECT_EQ(largestCost(fact, cut(fact)), leastCost(fact))
+          << before << " before, " << after << " after";
+    }
+  }
+  fails(piped("pipeline layer on pipe by cost with gpipe"), Diag::BadPieces,
+        "`by cost` counts floating-point operations, and `layer` has none that "
+        "are known",
+        "leave `by cost` out");
+}
+
 TEST(Pipeline, oneStageIsNone) {
   Source s(schedules +
            planText("mesh [pipe: 1, data: 2]\npipeline layer on pipe "
@@ -330,11 +380,6 @@ TEST(Pipeline, piecesThatDoNotFit) {
 }
 
 TEST(Pipeline, whatIsNotBuilt) {
-  auto refused = [](const std::string &statement, const std::string &message) {
-    fails(piped(statement), Diag::LaterPipeline, message);
-  };
-  refused("pipeline layer on pipe by cost with gpipe",
-          "cuts `by cost` are not built yet");
   fails(piped("pipeline layer[3 ..] on pipe with gpipe"), Diag::LaterLayers,
         "a pipeline of some of `layer` is not built yet");
 }
@@ -453,9 +498,10 @@ TEST(Reduce, perStepIsTheDefault) {
   ASSERT_TRUE(t.result) << t.diags.text();
   ASSERT_EQ(t.result->plan.reductions.size(), 1u);
   EXPECT_EQ(t.result->plan.reductions[0].per, "micro");
-  fails(planText(mesh + "micro batch into 4\nreduce gradients per micro"),
-        Diag::LaterReduce, "`reduce gradients per micro` is not built yet",
-        "reduced once a step");
+  Source each(planText(mesh + "micro batch into 4\n"
+                              "reduce gradients per micro"));
+  ASSERT_TRUE(each.result) << each.diags.text();
+  EXPECT_EQ(each.result->plan.reductions.size(), 1u);
   fails(planText(mesh + "reduce gradients per layer"), Diag::BadLoop,
         "gradients are reduced per `micro` or per `step`, not per `layer`");
   fails(planText(mesh + "reduce activations per micro"), Diag::GovernsNothing,

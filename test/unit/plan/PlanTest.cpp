@@ -373,7 +373,6 @@ TEST(Traps, laterFeaturesAreRefused) {
       {"place embedding on pipe[0]", Diag::LaterPlace},
       {"tune collectives on data with overlap: \"x\"", Diag::LaterTune},
       {"lossy tune all_gather on data with wire: \"fp8\"", Diag::LaterTune},
-      {"micro batch into 8; reduce gradients per micro", Diag::LaterReduce},
       {"gather weights per micro", Diag::LaterMicro},
       {"gather weights per chunk", Diag::LaterPipeline},
       {"shard seq on data folded", Diag::LaterDeal},

@@ -125,8 +125,8 @@ std::string textOf(const Shape &shape) {
   return text;
 }
 
-void check(Contractor &contractor, const Problem &problem,
-           std::mt19937 &random) {
+void check(Contractor &contractor, const Problem &problem, std::mt19937 &random,
+           Order order = Order::Any) {
   std::uniform_real_distribution<float> uniform(-1, 1);
   std::vector<float> lhs(problem.lhs + 8), rhs(problem.rhs + 8);
   for (float &x : lhs) {
@@ -141,7 +141,7 @@ void check(Contractor &contractor, const Problem &problem,
   std::vector<bool> written(problem.out + 8, false);
   naive(problem.shape, 0, 0, 0, 0, lhs, rhs, expected);
   mark(problem.shape, 0, 0, written);
-  const Prepared *prepared = contractor.prepare(problem.shape);
+  const Prepared *prepared = contractor.prepare(problem.shape, order);
   contractor.execute(prepared, lhs.data(), rhs.data(), out.data());
   for (size_t i = 0; i < out.size(); ++i) {
     if (!written[i]) {
@@ -154,6 +154,72 @@ void check(Contractor &contractor, const Problem &problem,
         << "at " << i << " " << textOf(problem.shape)
         << Contractor::describe(prepared);
   }
+}
+
+/// out[batch, m, n] = sum over j, k of lhs[batch, m, j, k] * rhs[batch, k, j,
+/// n] for a piece of it that is its own memory, in one of two orders of dims.
+struct Piece {
+  int64_t m, rows, n, columns;
+  bool swapped;
+};
+
+constexpr int64_t wholeB = 2, wholeM = 37, wholeN = 70, wholeJ = 3,
+                  wholeK = 211;
+
+float valueAt(uint64_t tensor, int64_t b, int64_t i, int64_t j, int64_t k) {
+  std::minstd_rand random(static_cast<uint32_t>(
+      ((tensor * 7 + b) * 1000 + i) * 1000000 + j * 1000 + k + 1));
+  random.discard(3);
+  return std::uniform_real_distribution<float>(-1, 1)(random);
+}
+
+/// The piece's elements as [batch, m, n].
+std::vector<float> contractPiece(Contractor &contractor, const Piece &piece) {
+  int64_t sums = wholeJ * wholeK;
+  auto [m, rows, n, columns, swapped] = piece;
+  std::vector<float> lhs(wholeB * rows * sums), rhs(wholeB * columns * sums),
+      out(wholeB * rows * columns), plain(out.size());
+  // lhs [b m j k] or [b k j m]; rhs [b n k j] or [b j k n]; out [b m n], [b n
+  // m]
+  std::array<int64_t, 3> l = swapped
+                                 ? std::array{int64_t(1), rows, rows * wholeJ}
+                                 : std::array{sums, wholeK, int64_t(1)};
+  std::array<int64_t, 3> r =
+      swapped ? std::array{int64_t(1), columns * wholeK, columns}
+              : std::array{sums, int64_t(1), wholeJ};
+  int64_t outM = swapped ? 1 : columns, outN = swapped ? rows : 1;
+  for (int64_t b = 0; b < wholeB; ++b) {
+    for (int64_t j = 0; j < wholeJ; ++j) {
+      for (int64_t k = 0; k < wholeK; ++k) {
+        for (int64_t i = 0; i < rows; ++i) {
+          lhs[b * rows * sums + i * l[0] + j * l[1] + k * l[2]] =
+              valueAt(0, b, m + i, j, k);
+        }
+        for (int64_t i = 0; i < columns; ++i) {
+          rhs[b * columns * sums + i * r[0] + j * r[1] + k * r[2]] =
+              valueAt(1, b, n + i, j, k);
+        }
+      }
+    }
+  }
+  Shape shape = {
+      {wholeB, rows * sums, columns * sums, rows * columns},
+      {wholeJ, l[1], r[1]},
+      {wholeK, l[2], r[2]},
+      {rows, l[0], Dim::absent, outM},
+      {columns, Dim::absent, r[0], outN},
+  };
+  contractor.execute(contractor.prepare(shape, Order::Ordered), lhs.data(),
+                     rhs.data(), out.data());
+  for (int64_t b = 0; b < wholeB; ++b) {
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        plain[(b * rows + i) * columns + j] =
+            out[b * rows * columns + i * outM + j * outN];
+      }
+    }
+  }
+  return plain;
 }
 
 /// Counts how each kind of execution was met.
@@ -195,6 +261,65 @@ TEST(Contraction, RandomDims) {
 TEST(Contraction, DimsOfOneTensor) {
   std::map<std::string, int> met;
   sweep(2, 1500, true, met);
+}
+
+TEST(Contraction, OrderedRandomDims) {
+  std::mt19937 random(4);
+  Contractor contractor;
+  for (int i = 0; i < 1500 && !testing::Test::HasFatalFailure(); ++i) {
+    check(contractor, randomProblem(random, i % 2 == 0), random,
+          Order::Ordered);
+  }
+}
+
+// An element's bits depend neither on the piece it is computed in nor on the
+// order of dims in memory.
+TEST(Contraction, OrderedPiecesHaveTheSameBits) {
+  Contractor contractor;
+  std::vector<float> whole =
+      contractPiece(contractor, {0, wholeM, 0, wholeN, false});
+  const Piece pieces[] = {
+      {0, wholeM, 0, wholeN, true}, {0, 1, 0, wholeN, false},
+      {5, 32, 3, 33, true},         {36, 1, 69, 1, false},
+      {36, 1, 69, 1, true},         {7, 19, 0, 16, false},
+      {0, wholeM, 31, 2, true}};
+  for (const Piece &piece : pieces) {
+    std::vector<float> part = contractPiece(contractor, piece);
+    for (int64_t b = 0; b < wholeB; ++b) {
+      for (int64_t i = 0; i < piece.rows; ++i) {
+        for (int64_t j = 0; j < piece.columns; ++j) {
+          ASSERT_EQ(part[(b * piece.rows + i) * piece.columns + j],
+                    whole[(b * wholeM + piece.m + i) * wholeN + piece.n + j])
+              << piece.m << " " << piece.n << " " << piece.swapped;
+        }
+      }
+    }
+  }
+}
+
+TEST(Contraction, OrderedTermsAreSums) {
+  Contractor contractor;
+  // out[m] = sum over k of lhs[m, k]; 256 terms are added in f32, blocks in
+  // f64.
+  constexpr int64_t rows = 3, terms = 1000;
+  std::vector<float> lhs(rows * terms), out(rows);
+  for (int64_t i = 0; i < rows * terms; ++i) {
+    lhs[i] = valueAt(2, 0, i, 0, 0);
+  }
+  Shape shape = {{rows, terms, terms, 1}, {terms, 1, 1}};
+  contractor.execute(contractor.prepare(shape, Order::OrderedTerms), lhs.data(),
+                     lhs.data(), out.data());
+  for (int64_t row = 0; row < rows; ++row) {
+    double total = 0;
+    for (int64_t first = 0; first < terms; first += 256) {
+      float sum = 0;
+      for (int64_t i = first; i < std::min(terms, first + 256); ++i) {
+        sum += lhs[row * terms + i];
+      }
+      total += sum;
+    }
+    EXPECT_EQ(out[row], static_cast<float>(total));
+  }
 }
 
 TEST(Contraction, Scalars) {

@@ -443,7 +443,9 @@ TEST(Pipeline, ManyCollectivesOpenSoon) {
   Result<std::unique_ptr<Session>> session = Session::open(file, "");
   ASSERT_TRUE(session.ok()) << session.message();
   std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  // 63,000 on each of four devices.
+  // 63,000 on each of four devices; sanitizers take their time.
+#if !__has_feature(thread_sanitizer) && !__has_feature(address_sanitizer)
   EXPECT_LT(took.count(), 2.0);
+#endif
   RecordProperty("seconds", std::to_string(took.count()));
 }

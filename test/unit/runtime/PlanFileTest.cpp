@@ -334,6 +334,14 @@ TEST(Verify, Contractions) {
       program + "a dim whose size is another in an operand");
   EXPECT_EQ(damage([](ContractionT &c) { *c.out = *c.lhs; }),
             program + "its result overlaps an operand");
+  const std::string terms =
+      program + "a sum of terms that names a second operand";
+  EXPECT_EQ(damage([](ContractionT &c) { c.ordered = c.terms = true; }), terms);
+  EXPECT_EQ(damage([](ContractionT &c) {
+              c.terms = true;
+              *c.rhs = *c.lhs;
+            }),
+            terms);
   EXPECT_EQ(damage([](ContractionT &c) { c.lhs.reset(); }),
             program + "a view is missing");
   EXPECT_EQ(damage([](ContractionT &c) { *c.lhs = View(0, -1); }),

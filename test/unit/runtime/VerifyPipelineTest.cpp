@@ -89,6 +89,21 @@ TEST(VerifyPipeline, SoundSet) {
   EXPECT_EQ(complaint([](PlanSetT &) {}), "");
 }
 
+TEST(VerifyPipeline, MeshSizes) {
+  auto sizes = [](int64_t devices, int64_t micros) {
+    return complaint([&](PlanSetT &set) {
+      set.plans[0]->mesh->atoms[0]->size = devices;
+      set.plans[0]->mesh->atoms[3]->size = micros;
+    });
+  };
+  const std::string impossible = "the mesh has an axis of impossible size";
+  EXPECT_EQ(sizes(largestMesh + 1, 1), impossible);
+  EXPECT_EQ(sizes(1, largestTime + 1), impossible);
+  EXPECT_EQ(sizes(1 << 10, 1 << 14), impossible);
+  // A thousand devices and as many microbatches, of which steps are missing.
+  EXPECT_NE(sizes(1 << 10, 1 << 10), impossible);
+}
+
 TEST(VerifyPipeline, Times) {
   EXPECT_EQ(complaint([](PlanSetT &set) { set.plans[0]->mesh->times = 6; }),
             "the mesh has more times than axes");
