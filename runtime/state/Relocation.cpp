@@ -368,7 +368,8 @@ public:
     return Status::error("addresses have no kernels");
   }
   void launch(device::Kernel, void *const *, const int64_t *) override {}
-  const contraction::Prepared *prepare(const contraction::Shape &) override {
+  const contraction::Prepared *prepare(const contraction::Shape &,
+                                       contraction::Order) override {
     return nullptr;
   }
   void contract(const contraction::Prepared *, const void *, const void *,
