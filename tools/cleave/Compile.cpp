@@ -61,6 +61,7 @@ private:
   std::string sampleDim() const;
   void describeShared();
   bool orderSums(ModuleOp module);
+  void chooseAttention(ModuleOp module);
   bool fitsReproducible(const layout::Plan &plan);
   bool passThroughExec();
   bool finishKernels();
@@ -119,6 +120,13 @@ static void addMessage(std::string &message, mlir::Diagnostic &diagnostic) {
   }
 }
 
+/// In blocks, but for reproducible runs: blocks add in an order of their own.
+void Compiler::chooseAttention(ModuleOp module) {
+  if (!frontend.isReproducible()) {
+    blockAttention(module);
+  }
+}
+
 /// Fixes the order of every sum of a reproducible run.
 bool Compiler::orderSums(ModuleOp module) {
   std::string message;
@@ -157,7 +165,7 @@ bool Compiler::makeEntry(const EntryRequest &request) {
       result.stopped = true;
       return true;
     }
-    blockAttention(module);
+    chooseAttention(module);
     StepOptions step;
     step.probe = options.probe;
     if (failed(buildStep(module, step))) {
@@ -167,7 +175,7 @@ bool Compiler::makeEntry(const EntryRequest &request) {
   }
   keepOnly(module, request.name);
   if (request.name != "train") {
-    blockAttention(module);
+    chooseAttention(module);
   }
   decompose(module);
   simplify(module);
