@@ -10,6 +10,17 @@
 // smallest gap that holds it among those already placed whose intervals meet
 // its own.
 //
+// A loop that runs down frees the slices of one stack from the last on and may
+// write those of another, as many, where the first had its: then the second
+// *trails* the first, and may overlap it though their intervals meet. Let both
+// have n slices, of a and of g bytes, and let slice l of the first be dead when
+// slice l of the second is written. Then in iteration l the first lives up to
+// l * a, the second from l * g on: for each l in [1, n) its offset must be at
+// least l * (a - g) higher. The distance is the largest of these.
+//
+//   n = 3, a = 128, g = 64: distance 128. First at 0, second at 128: in
+//   iteration 1 the first lives in [0, 128), the second from 192 on.
+//
 //   A [0,4] 64 bytes, B [2,6] 64, C [5,9] 128
 //     C at 0; A at 0 (C begins after A ends); B at 128        arena: 192 bytes
 //
@@ -33,8 +44,18 @@ struct Interval {
   int64_t offset = 0; ///< the result, a multiple of 64
 };
 
+/// Interval `next` trails interval `old`; see above.
+struct Trail {
+  size_t old = 0, next = 0;
+  int64_t distance = 0;
+};
+
+/// The distance of stacks of n slices of `old` and of `next` bytes, aligned.
+int64_t trailDistance(int64_t n, int64_t old, int64_t next);
+
 /// Sets the offsets and returns the bytes of the arena.
-int64_t placeInArena(std::vector<Interval> &intervals);
+int64_t placeInArena(std::vector<Interval> &intervals,
+                     const std::vector<Trail> &trails = {});
 
 } // namespace cleave::emit
 

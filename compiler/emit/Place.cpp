@@ -13,6 +13,9 @@
 // that one section gives and another reads lives in a slot, of which a stage
 // has one for each microbatch that is under way.
 //
+// Stacks that a loop running down goes through. The gradients that it stacks
+// may take the place of what it has read for the last time (Arena.h).
+//
 // An all-reduce works in place where nobody else reads its source afterwards:
 // both values are then one.
 //
@@ -85,6 +88,10 @@ private:
   bool mayTake(Value value, Value old, const Actions &block);
   std::vector<Copy> ordered(std::vector<Copy> copies, int64_t position);
   void coverValues(const Actions &actions);
+  void findTrails(const Action &action);
+  bool readsWhole(const Actions &actions, Value stack);
+  std::optional<int64_t> sliceBytes(Value stack) const;
+  std::vector<Trail> trails; ///< of buffers
 
 public:
   void run() {
@@ -592,6 +599,98 @@ void Placer::coverValues(const Actions &actions) {
   }
 }
 
+/// The bytes of a slice, if they are the same for all slices of all devices.
+std::optional<int64_t> Placer::sliceBytes(Value stack) const {
+  auto attr =
+      function->getParentOfType<ModuleOp>()->getAttrOfType<spmd::MeshAttr>(
+          spmd::SpmdDialect::kMesh);
+  layout::Mesh mesh = attr ? spmd::fromAttr(attr) : layout::Mesh();
+  codegen::Extents extents = codegen::extentsOf(stack);
+  for (const codegen::Extent &extent : llvm::drop_begin(extents)) {
+    int64_t pieces = 1;
+    if (extent.split) {
+      for (auto atom : extent.split.getAtoms()) {
+        pieces *= mesh.atoms[atom].size;
+      }
+    }
+    if (extent.largest * pieces != extent.size) {
+      return std::nullopt;
+    }
+  }
+  return bytesOf(stack) / std::max<int64_t>(1, extents.front().largest);
+}
+
+/// Whether actions in a loop read all of a stack.
+bool Placer::readsWhole(const Actions &actions, Value stack) {
+  for (const auto &action : actions) {
+    SmallVector<Value> values = readsOf(*action);
+    if (action->hasBody()) {
+      values.append(action->op->operand_begin(), action->op->operand_end());
+    }
+    for (Value value : values) {
+      if (rootOf(value) == stack) {
+        return true;
+      }
+    }
+    if (readsWhole(action->body, stack)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Pairs of a stack that a loop running down reads last, and one that it makes,
+/// each slice after the last read of the other's.
+void Placer::findTrails(const Action &action) {
+  auto repeat = cast<clv::RepeatOp>(action.op);
+  auto isFree = [&](const Buffer &buffer) {
+    return buffer.storage == format::Storage::Arena && !buffer.hasChunks;
+  };
+  if (!repeat.getReverse() || action.parent) {
+    return;
+  }
+  llvm::DenseMap<int, int64_t> lastReads;              // of slices, by buffer
+  llvm::DenseMap<int, std::pair<Value, int64_t>> olds; // and their bytes
+  for (auto [operand, argument] :
+       llvm::zip(repeat.getStacked(), repeat.getStackedArguments())) {
+    Place place = result.places.lookup(argument);
+    Value stack = rootOf(operand);
+    std::optional<int64_t> bytes = sliceBytes(operand);
+    const Buffer &buffer = result.buffers[place.buffer];
+    if (!bytes || !isFree(buffer) || buffer.end > action.end ||
+        placeOf(stack).loop >= 0 || readsWhole(action.body, stack)) {
+      continue;
+    }
+    int64_t last = std::max(action.begin, reads.lookup(argument).last);
+    int64_t &entry = lastReads.try_emplace(place.buffer, last).first->second;
+    entry = std::max(entry, last);
+    olds[place.buffer] = {operand, *bytes};
+  }
+  auto yielded =
+      repeat.getYield()->getOperands().drop_front(repeat.getCarried().size());
+  for (auto [value, stack] : llvm::zip(yielded, repeat.getStackedResults())) {
+    int next = result.places.lookup(stack).buffer;
+    std::optional<int64_t> bytes = sliceBytes(stack);
+    if (!bytes || !isFree(result.buffers[next]) ||
+        result.buffers[next].begin < action.begin) {
+      continue;
+    }
+    Value root = rootOf(value);
+    bool isMadeThere = placeOf(value).buffer == next && makers.contains(root);
+    int64_t first = isMadeThere ? makers.lookup(root)->begin : action.end;
+    for (auto &[buffer, old] : olds) {
+      if (buffer != next && lastReads.lookup(buffer) < first &&
+          codegen::extentsOf(old.first).front() ==
+              codegen::extentsOf(stack).front()) {
+        int64_t slices = codegen::extentsOf(stack).front().largest;
+        trails.push_back({static_cast<size_t>(buffer),
+                          static_cast<size_t>(next),
+                          trailDistance(slices, old.second, *bytes)});
+      }
+    }
+  }
+}
+
 Placement Placer::finish() {
   coverValues(actions);
   for (auto [value, source] : inPlace) {
@@ -603,12 +702,17 @@ Placement Placer::finish() {
       result.buffers[place.buffer].cover(entry.last);
     }
   }
+  for (const auto &action : actions) {
+    if (action->kind == Action::Loop) {
+      findTrails(*action);
+    }
+  }
   std::vector<Interval> intervals;
   for (const Buffer &buffer : result.buffers) {
     bool used = buffer.storage == format::Storage::Arena && buffer.end >= 0;
     intervals.push_back({used ? buffer.bytes : 0, buffer.begin, buffer.end, 0});
   }
-  result.arenaBytes = placeInArena(intervals);
+  result.arenaBytes = placeInArena(intervals, trails);
   for (auto [buffer, interval] : llvm::zip(result.buffers, intervals)) {
     if (buffer.storage == format::Storage::Arena) {
       buffer.offset = interval.offset;
