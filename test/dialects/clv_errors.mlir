@@ -359,3 +359,55 @@ func.func @f(%x: tensor<f32>, %y: tensor<f64>) {
   %0 = clv.dot %x, %y over [] : (tensor<f32>, tensor<f64>) -> tensor<f32>
   return
 }
+
+// -----
+
+!ab = tensor<2x3xf32, #clv.dims<a, b>>
+!cb = tensor<4x3xf32, #clv.dims<c, b>>
+func.func @f(%q: !ab, %k: !cb) {
+  // expected-error@+1 {{'clv.attention_sum' op is over dim `c`, which an operand lacks; it has [a, b]}}
+  %0 = clv.attention_sum %q, %k {seq = "c", keys = "c", over = ["b"], scale = 1.0 : f64} : (!ab, !cb) -> tensor<2xf32, #clv.dims<a>>
+  return
+}
+
+// -----
+
+!ab = tensor<2x3xf32, #clv.dims<a, b>>
+!acb = tensor<2x4x3xf32, #clv.dims<a, c, b>>
+func.func @f(%q: !ab, %k: !acb) {
+  // expected-error@+1 {{'clv.attention_sum' op needs `a` in the query alone and `c` in the key alone}}
+  %0 = clv.attention_sum %q, %k {seq = "a", keys = "c", over = ["b"], scale = 1.0 : f64} : (!ab, !acb) -> tensor<2xf32, #clv.dims<a>>
+  return
+}
+
+// -----
+
+!ab = tensor<2x3xf32, #clv.dims<a, b>>
+!cb = tensor<4x3xf32, #clv.dims<c, b>>
+func.func @f(%q: !ab, %k: !cb, %n: tensor<4xf32, #clv.dims<c>>) {
+  // expected-error@+1 {{'clv.attention' op needs sums with dims [a], not [c]}}
+  %0 = clv.attention %q, %k, %k, %n {seq = "a", keys = "c", over = ["b"], scale = 1.0 : f64} : (!ab, !cb, !cb, tensor<4xf32, #clv.dims<c>>) -> !ab
+  return
+}
+
+// -----
+
+!ab = tensor<2x3xf32, #clv.dims<a, b>>
+!cb = tensor<4x3xf32, #clv.dims<c, b>>
+!a = tensor<2xf32, #clv.dims<a>>
+func.func @f(%q: !ab, %k: !cb, %n: !a) {
+  // expected-error@+1 {{'clv.attention' op needs `c` and not `a` in its values}}
+  %0 = clv.attention %q, %k, %q, %n {seq = "a", keys = "c", over = ["b"], scale = 1.0 : f64} : (!ab, !cb, !ab, !a) -> !ab
+  return
+}
+
+// -----
+
+!ab = tensor<2x3xf32, #clv.dims<a, b>>
+!cb = tensor<4x3xf32, #clv.dims<c, b>>
+!a = tensor<2xf32, #clv.dims<a>>
+func.func @f(%q: !ab, %k: !cb, %n: !a) {
+  // expected-error@+1 {{'clv.attention_key_gradient' op needs a gradient with dims [a, b], not [c, b]}}
+  %0 = clv.attention_key_gradient %q, %k, %k, %n, %n, %k {seq = "a", keys = "c", over = ["b"], scale = 1.0 : f64} : (!ab, !cb, !cb, !a, !a, !cb) -> !cb
+  return
+}

@@ -44,6 +44,9 @@ func.func @ops(%x: !ab, %y: !a, %p: !b, %ids: !ai, %n: !i) -> !ab {
   // CHECK: clv.cumsum %{{.*}} along "a" reverse : (
   %14 = clv.cumsum %13 along "a" reverse : (!ab) -> !ab
   %15 = clv.add %14, %11 : (!ab, !b) -> !ab
+  // CHECK: clv.attention_sum %{{.*}}, %{{.*}} {ahead = 2 : i64, causal, keys = "c", over = ["b"], scale = 5.000000e-01 : f64, seq = "a"}
+  %16 = clv.rename %15 : (!ab) -> tensor<2x3xf32, #clv.dims<c, b>>
+  %17 = clv.attention_sum %15, %16 {seq = "a", keys = "c", over = ["b"], scale = 0.5 : f64, causal, ahead = 2 : i64} : (!ab, tensor<2x3xf32, #clv.dims<c, b>>) -> !a
   return %15 : !ab
 }
 
