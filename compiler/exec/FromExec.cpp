@@ -437,6 +437,9 @@ void PlanReader::readProgram(exec::ProgramOp program, format::ProgramT &table) {
 std::unique_ptr<format::PlanT> PlanReader::read(exec::PlanOp plan) {
   auto table = std::make_unique<format::PlanT>();
   table->name = plan.getSymName().str();
+  table->of = textOr(plan.getOfAttr());
+  table->batch = static_cast<int64_t>(plan.getBatch());
+  table->micros = static_cast<int64_t>(plan.getMicros());
   table->mesh = std::make_unique<format::MeshT>(
       format::fromLayout(spmd::fromAttr(plan.getMesh())));
   for (Operation &op : plan.getBody().front()) {
@@ -463,6 +466,74 @@ std::unique_ptr<format::PlanT> PlanReader::read(exec::PlanOp plan) {
 //===----------------------------------------------------------------------===//
 // The set
 //===----------------------------------------------------------------------===//
+
+/// The kind that has this name, of a generated list of all kinds.
+template <typename Kind, size_t Count>
+static bool readKind(Attribute attr, const Kind (&kinds)[Count],
+                     const char *(*nameOf)(Kind), Kind &kind) {
+  auto name = dyn_cast<StringAttr>(attr);
+  for (Kind candidate : kinds) {
+    if (name && name.getValue() == nameOf(candidate)) {
+      kind = candidate;
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool readTerm(Attribute attr, format::TermT &term) {
+  if (auto number = dyn_cast<FloatAttr>(attr)) {
+    term.kind = format::TermKind::Number;
+    term.number = number.getValueAsDouble();
+    return true;
+  }
+  auto list = dyn_cast<ArrayAttr>(attr);
+  if (!list) {
+    return readKind(attr, format::EnumValuesTermKind(),
+                    &format::EnumNameTermKind, term.kind);
+  }
+  term.kind = format::TermKind::Measure;
+  term.measure = std::make_unique<format::MeasureT>();
+  format::MeasureT &measure = *term.measure;
+  measure.window = static_cast<uint32_t>(cast<IntegerAttr>(list[2]).getUInt());
+  measure.axis = cast<StringAttr>(list[4]).str();
+  return readKind(list[0], format::EnumValuesMetric(), &format::EnumNameMetric,
+                  measure.metric) &&
+         readKind(list[1], format::EnumValuesStatistic(),
+                  &format::EnumNameStatistic, measure.statistic) &&
+         readKind(list[3], format::EnumValuesCollectiveKind(),
+                  &format::EnumNameCollectiveKind, measure.collective);
+}
+
+static bool readRule(exec::RuleOp op, format::RuleT &rule) {
+  for (Attribute attr : op.getCondition()) {
+    rule.condition.push_back(std::make_unique<format::TermT>());
+    if (!readTerm(attr, *rule.condition.back())) {
+      return false;
+    }
+  }
+  rule.during = static_cast<uint32_t>(op.getDuring());
+  rule.apart = static_cast<uint32_t>(op.getApart());
+  rule.plan = textOr(op.getPlanAttr());
+  rule.amount = static_cast<int64_t>(op.getAmount());
+  rule.text = op.getText().str();
+  rule.file = op.getFile().str();
+  rule.line = static_cast<uint32_t>(op.getLine());
+  return readKind(op.getActionAttr(), format::EnumValuesRuleAction(),
+                  &format::EnumNameRuleAction, rule.action);
+}
+
+static std::unique_ptr<format::RunT> readRun(exec::RunOp op) {
+  auto run = std::make_unique<format::RunT>();
+  run->name = op.getName().str();
+  run->snapshot_every = static_cast<uint32_t>(op.getSnapshots());
+  run->reproducible = op.getReproducible();
+  ArrayRef<int64_t> pairs = op.getBatches().value_or(ArrayRef<int64_t>());
+  for (; !pairs.empty(); pairs = pairs.drop_front(2)) {
+    run->batches.emplace_back(pairs[0], pairs[1]);
+  }
+  return run;
+}
 
 llvm::Expected<format::PlanSetT> cleave::fromExec(ModuleOp module) {
   exec::SetOp op;
@@ -491,6 +562,15 @@ llvm::Expected<format::PlanSetT> cleave::fromExec(ModuleOp module) {
   for (auto leaf : op.getBody().getOps<exec::LeafOp>()) {
     numbers.add(leaf, set.leaves.size());
     set.leaves.push_back(readLeaf(leaf));
+  }
+  for (auto run : op.getBody().getOps<exec::RunOp>()) {
+    set.run = readRun(run);
+  }
+  for (auto rule : op.getBody().getOps<exec::RuleOp>()) {
+    set.run->rules.push_back(std::make_unique<format::RuleT>());
+    if (!readRule(rule, *set.run->rules.back())) {
+      return llvm::createStringError("a rule has a word that means nothing");
+    }
   }
   for (auto plan : op.getBody().getOps<exec::PlanOp>()) {
     if (plan.getSymName() == op.getStart()) {

@@ -419,7 +419,9 @@ llvm::Error PlanWriter::writeProgram(const format::ProgramT &program) {
 
 llvm::Error PlanWriter::write() {
   auto op = w.open<exec::PlanOp>(
-      plan.name, spmd::toAttr(w.b.getContext(), format::toLayout(*plan.mesh)));
+      w.text(plan.name),
+      spmd::toAttr(w.b.getContext(), format::toLayout(*plan.mesh)),
+      w.some(plan.of), w.number(plan.batch), w.number(plan.micros));
   for (auto [layout, leaf] : llvm::zip(plan.layouts, leaves)) {
     writeLayout(*layout, leaf);
   }
@@ -451,6 +453,49 @@ static Value writeLeaf(Writer &w, const format::LeafT &leaf) {
       w.b.getF64FloatAttr(leaf.init->a), w.b.getF64FloatAttr(leaf.init->b));
 }
 
+/// As it is in the dialect: see exec.rule.
+static Attribute termOf(Writer &w, const format::TermT &term) {
+  if (term.kind == format::TermKind::Number) {
+    return w.b.getF64FloatAttr(term.number);
+  }
+  if (term.kind != format::TermKind::Measure) {
+    return w.b.getStringAttr(format::EnumNameTermKind(term.kind));
+  }
+  const format::MeasureT &measure = *term.measure;
+  return w.b.getArrayAttr(
+      {w.b.getStringAttr(format::EnumNameMetric(measure.metric)),
+       w.b.getStringAttr(format::EnumNameStatistic(measure.statistic)),
+       w.number(measure.window),
+       w.b.getStringAttr(format::EnumNameCollectiveKind(measure.collective)),
+       w.text(measure.axis)});
+}
+
+static void writeRule(Writer &w, const format::RuleT &rule) {
+  SmallVector<Attribute> terms;
+  for (const auto &term : rule.condition) {
+    terms.push_back(termOf(w, *term));
+  }
+  w.create<exec::RuleOp>(
+      w.b.getArrayAttr(terms), w.number(rule.during), w.number(rule.apart),
+      w.b.getStringAttr(format::EnumNameRuleAction(rule.action)),
+      w.some(rule.plan), w.number(rule.amount), w.text(rule.text),
+      w.text(rule.file), w.number(rule.line));
+}
+
+static void writeRun(Writer &w, const format::RunT &run) {
+  SmallVector<int64_t> batches;
+  for (const format::BatchChange &change : run.batches) {
+    batches.append({change.samples(), change.batch()});
+  }
+  w.create<exec::RunOp>(w.text(run.name), w.number(run.snapshot_every),
+                        run.reproducible ? w.b.getUnitAttr() : UnitAttr(),
+                        batches.empty() ? DenseI64ArrayAttr()
+                                        : w.b.getDenseI64ArrayAttr(batches));
+  for (const auto &rule : run.rules) {
+    writeRule(w, *rule);
+  }
+}
+
 llvm::Expected<OwningOpRef<ModuleOp>>
 cleave::toExec(MLIRContext &context, const format::PlanSetT &set) {
   if (Status status = format::verify(set); !status) {
@@ -469,6 +514,9 @@ cleave::toExec(MLIRContext &context, const format::PlanSetT &set) {
           : w.b.getI32IntegerAttr(static_cast<int32_t>(set.eval_every)));
   if (!set.symbols.empty()) {
     w.create<exec::KernelsOp>(w.texts(set.symbols));
+  }
+  if (set.run) {
+    writeRun(w, *set.run);
   }
   SmallVector<Value> leaves;
   for (const auto &leaf : set.leaves) {

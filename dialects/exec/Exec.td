@@ -110,6 +110,42 @@ def Exec_KernelsOp : Exec_Op<"kernels", [HasParent<"SetOp">]> {
   let assemblyFormat = "$symbols attr-dict";
 }
 
+def Exec_RunOp : Exec_Op<"run", [HasParent<"SetOp">]> {
+  let summary = "what happens between steps";
+  let description = [{
+    `exec.run "tr11" snapshots every 300 batches [0, 192, 40000, 208]`: pairs of
+    the sample from which on steps have a batch, and the batch. Its rules follow.
+  }];
+  let arguments = (ins StrAttr:$name,
+                       DefaultValuedAttr<I64Attr, "0">:$snapshots,
+                       UnitAttr:$reproducible,
+                       OptionalAttr<DenseI64ArrayAttr>:$batches);
+  let assemblyFormat = [{
+    $name (`snapshots` `every` $snapshots^)? (`reproducible` $reproducible^)?
+    (`batches` $batches^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_RuleOp : Exec_Op<"rule", [HasParent<"SetOp">]> {
+  let summary = "when something is done between steps";
+  let description = [{
+    `exec.rule [["batch"], 784.0, ">="] for 1 apart 0 -> go "full" "when …" at
+    "b.clv":76`: the condition in postfix order. A metric is `["loss", "mean",
+    20]` with its statistic and window, or `["bytes", "last", 1, "all_reduce",
+    "tensor"]`.
+  }];
+  let arguments = (ins ArrayAttr:$condition, I64Attr:$during, I64Attr:$apart,
+                       StrAttr:$action, OptionalAttr<StrAttr>:$plan,
+                       DefaultValuedAttr<I64Attr, "0">:$amount, StrAttr:$text,
+                       StrAttr:$file, I64Attr:$line);
+  let assemblyFormat = [{
+    $condition `for` $during `apart` $apart `->` $action (`plan` $plan^)?
+    (`of` $amount^)? `said` $text `at` $file `` `:` `` $line attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
 def Exec_LeafOp : Exec_Declaration<"leaf", Exec_Leaf, [HasParent<"SetOp">]> {
   let summary = "a parameter, or a state of its optimizer";
   let description = [{
@@ -133,9 +169,19 @@ def Exec_LeafOp : Exec_Declaration<"leaf", Exec_Leaf, [HasParent<"SetOp">]> {
 def Exec_PlanOp : Exec_Op<"plan", [
     HasParent<"SetOp">, Symbol, SymbolTable, SingleBlock, NoTerminator]> {
   let summary = "one plan of the set: layouts, extents, sites and programs";
-  let arguments = (ins SymbolNameAttr:$sym_name, Spmd_MeshAttr:$mesh);
+  let description = [{
+    `of "deep" batch 32 micros 8`: a variant of a plan of the run, and its
+    samples a step and number of microbatches.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Spmd_MeshAttr:$mesh,
+                       OptionalAttr<StrAttr>:$of,
+                       DefaultValuedAttr<I64Attr, "0">:$batch,
+                       DefaultValuedAttr<I64Attr, "0">:$micros);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `mesh` $mesh attr-dict-with-keyword $body";
+  let assemblyFormat = [{
+    $sym_name `mesh` $mesh (`of` $of^)? (`batch` $batch^)? (`micros` $micros^)?
+    attr-dict-with-keyword $body
+  }];
   let hasRegionVerifier = 1;
 }
 

@@ -209,6 +209,54 @@ LogicalResult LeafOp::verify() {
                  failed(verifyDims(*this, getDims(), getSizes())));
 }
 
+LogicalResult RunOp::verify() {
+  if (getSnapshots() > std::numeric_limits<uint32_t>::max()) {
+    return emitOpError("makes snapshots every ") << getSnapshots() << " steps";
+  }
+  return getBatches().value_or(ArrayRef<int64_t>()).size() % 2 == 0
+             ? success()
+             : emitOpError("has batches that are no pairs");
+}
+
+/// A number, an operation, or what is measured.
+static bool isTerm(Attribute term) {
+  auto measure = dyn_cast<ArrayAttr>(term);
+  if (!measure) {
+    return isa<FloatAttr, StringAttr>(term);
+  }
+  return measure.size() == 5 && isa<StringAttr>(measure[0]) &&
+         isa<StringAttr>(measure[1]) && isa<IntegerAttr>(measure[2]) &&
+         isa<StringAttr>(measure[3]) && isa<StringAttr>(measure[4]);
+}
+
+LogicalResult RuleOp::verify() {
+  for (Attribute term : getCondition()) {
+    if (!isTerm(term)) {
+      return emitOpError("has a term that is none: ") << term;
+    }
+  }
+  uint64_t most = std::numeric_limits<uint32_t>::max();
+  return getDuring() <= most && getApart() <= most && getLine() <= most
+             ? success()
+             : emitOpError("has a number that is too large");
+}
+
+/// At most one run, before its rules.
+static LogicalResult verifyRun(SetOp set) {
+  bool before = false;
+  for (Operation &op : set.getBody().front()) {
+    if (isa<RunOp>(op)) {
+      if (before) {
+        return op.emitOpError("is there twice");
+      }
+      before = true;
+    } else if (isa<RuleOp>(op) && !before) {
+      return op.emitOpError("is a rule of no run");
+    }
+  }
+  return success();
+}
+
 /// The kernels that the set declares.
 static LogicalResult readSymbols(SetOp set, llvm::StringSet<> &symbols) {
   bool before = false;
@@ -236,7 +284,7 @@ LogicalResult SetOp::verifyRegions() {
            << getStart() << "`, which it does not hold";
   }
   llvm::StringSet<> symbols;
-  if (failed(readSymbols(*this, symbols))) {
+  if (failed(readSymbols(*this, symbols)) || failed(verifyRun(*this))) {
     return failure();
   }
   llvm::DenseSet<std::pair<StringAttr, StringAttr>> leaves;

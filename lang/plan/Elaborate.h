@@ -56,6 +56,8 @@ struct PlanOptions {
   std::map<std::string, sema::Value> overrides;
   // Where the plan's mesh does not say how many devices there are.
   std::optional<int64_t> devices;
+  // The number of microbatches, instead of what the plan's `micro` says.
+  std::optional<int64_t> micros;
 };
 
 // The plans that are declared, in the order of the files.

@@ -132,6 +132,10 @@ bool Splicer::settleMicro(const layout::Plan &plan) {
   if (!micro) {
     return true;
   }
+  if (options.micros) {
+    micro->size = 0;
+    micro->number = *options.micros;
+  }
   int64_t whole = names.findDim(micro->dim)->size;
   if (micro->size > 0) {
     int64_t largest = 1;

@@ -27,6 +27,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -82,6 +83,7 @@ struct Model {
   std::string name;
   std::vector<std::pair<std::string, Value>> parameters; // in order, resolved
   std::vector<layout::DimInfo> dims; // in the order of declaration
+  std::vector<std::string> bounded;  // those declared with `up to`
   std::vector<LeafInfo> leaves;      // params, then optimizer leaves
   std::vector<InputInfo> inputs;
   std::vector<std::string> outputs;
@@ -106,6 +108,9 @@ struct ElaborateOptions {
   // Without an optimizer in `with`: `adamw(rate: 1e-4)`, which std.optim must
   // declare. Else a model without one has no updates.
   bool defaultOptimizer = false;
+  // Sizes of dims that are declared with `up to`; without, they are as large as
+  // they may be. At most that, and at least 1.
+  std::map<std::string, int64_t> sizes;
 };
 
 // Null after errors were reported. Loads the dialects it needs.

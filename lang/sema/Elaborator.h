@@ -140,6 +140,7 @@ public:
   std::vector<LeafInfo> states;
   std::vector<InputInfo> inputs;
   Strings outputs;
+  Strings bounded; // dims declared with `up to`
   std::optional<double> clip;
 
   // Of the elaborated function, each path once.

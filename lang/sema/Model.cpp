@@ -323,6 +323,7 @@ std::unique_ptr<Model> sema::elaborateModel(const Program &program,
   model->name = options.model;
   model->parameters = std::move(train.parameters);
   model->dims = train.dims.all();
+  model->bounded = std::move(train.bounded);
   model->leaves = std::move(train.leaves);
   model->leaves.insert(model->leaves.end(), train.states.begin(),
                        train.states.end());

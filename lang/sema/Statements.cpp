@@ -96,6 +96,13 @@ void Elaborator::runDim(const DimStmt &stmt) {
       std::optional<int64_t> size =
           evaluateInteger(*def.size, environment(), diags,
                           "the size of " + quoted(def.name.text));
+      if (def.upTo) {
+        bounded.push_back(def.name.text);
+        if (auto set = options.sizes.find(def.name.text);
+            set != options.sizes.end()) {
+          size = set->second;
+        }
+      }
       // A name that failed stays known, so that its uses are no errors.
       good = dims.addSize(def.name, size.value_or(1), def.size->range, diags);
       if (good && def.like) {

@@ -217,6 +217,10 @@ static Status verifyPlan(const PlanT &plan, const PlanSetT &set) {
   if (!plan.mesh) {
     return Status::error("no mesh");
   }
+  if (plan.batch < 0 || plan.batch > largestTensor || plan.micros < 0 ||
+      plan.micros > largestTensor) {
+    return Status::error("an impossible batch or number of microbatches");
+  }
   CLEAVE_TRY(verifyMesh(*plan.mesh));
   layout::Mesh mesh = toLayout(*plan.mesh);
   if (plan.layouts.size() != set.leaves.size()) {
@@ -266,7 +270,8 @@ Status verify(const PlanSetT &set) {
     }
     CLEAVE_TRY(verifyPlan(*plan, set).in("plan `" + plan->name + "`"));
   }
-  return Status();
+  return set.run ? verifyRun(*set.run, set).in("run `" + set.run->name + "`")
+                 : Status();
 }
 
 } // namespace cleave::format

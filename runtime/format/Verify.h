@@ -31,6 +31,8 @@ inline constexpr size_t deepestLoop = 16;                   ///< and `Only`s
 inline constexpr size_t mostSlotGroups = 256;
 inline constexpr size_t mostRanges = 64; ///< of one residence
 inline constexpr size_t highestRank = 16;
+inline constexpr size_t mostTerms = 1024;          ///< of one condition
+inline constexpr uint32_t longestWindow = 100'000; ///< steps
 
 Status verify(const PlanSetT &set);
 
@@ -45,6 +47,8 @@ Status verifyResidence(const std::vector<std::unique_ptr<ResidenceT>> &parts,
 /// need, and that all of them can be done if every message waits for the other
 /// side.
 Status verifyStreams(const PipelineT &pipeline, const PipelineShape &shape);
+/// That conditions leave one number, and that rules ask for what the set has.
+Status verifyRun(const RunT &run, const PlanSetT &set);
 Status verifyProgram(const ProgramT &program, const PlanT &plan,
                      const PlanSetT &set, const layout::Mesh &mesh);
 /// The product of `sizes`, all at least `least`; fails where it overflows.

@@ -48,7 +48,8 @@ Status cutAfter(const std::string &path, int64_t step) {
     int64_t at = line.contains("step") && line["step"].is_number_integer()
                      ? line["step"].get<int64_t>()
                      : 0;
-    if (at < step || (at == step && !line.contains("event"))) {
+    bool follows = line.contains("event") && line.value("by", "") != byRule;
+    if (at < step || (at == step && !follows)) {
       kept.append(begin, end + 1);
     }
   }

@@ -40,9 +40,13 @@ private:
   int descriptor = -1;
 };
 
+/// The field `by` of an event that a rule brought about.
+inline constexpr const char *byRule = "rule";
+
 /// Removes from a file what a run wrote after `step`, to which another goes
-/// back: lines of later steps, events at it or later, and a line that was cut
-/// short. A file that is not there is left so.
+/// back: lines of later steps, events at it or later (but those of rules at it,
+/// which a snapshot comes after), and a line that was cut short. A file that is
+/// not there is left so.
 Status cutAfter(const std::string &path, int64_t step);
 
 /// One line, without the newline.

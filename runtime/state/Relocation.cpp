@@ -134,7 +134,7 @@ Status RelocationPlanner::tooLarge(size_t leaf, int64_t memory) const {
                        std::to_string(needed) + " bytes on device " +
                        std::to_string(where) +
                        " while it moves, beside the state; a hop may take " +
-                       std::to_string(memory));
+                       std::to_string(memory) + ": allow it more memory");
 }
 
 Status RelocationPlanner::allocate(size_t leaf) {

@@ -12,6 +12,7 @@
 #include "tools/cleave/Transfers.h"
 
 #include <chrono>
+#include <iomanip>
 #include <iostream>
 
 namespace cleave::tools {
@@ -45,6 +46,7 @@ int buildCommand(const Options &options) {
   compileOptions.stopAfter = options.stopAfter;
   compileOptions.dump = options.dump;
   compileOptions.probe = options.probe;
+  compileOptions.variants = options.stopAfter.empty();
   std::optional<Compilation> result = compile(frontend, compileOptions);
   int code = frontend.finish();
   if (code != Done || !result || result->stopped) {
@@ -69,6 +71,29 @@ int buildCommand(const Options &options) {
   std::cout.precision(2);
   std::cout << seconds << " s\n";
   return Done;
+}
+
+/// How many microbatches plans make of the batches of a run.
+static void printVaried(const Compilation &compilation, std::ostream &out) {
+  if (compilation.varied.empty()) {
+    return;
+  }
+  const run::Elaborated &run = *compilation.run;
+  out << run.varies << " from " << run.batches.front() << " to "
+      << run.batches.back() << ", " << run.batches.size()
+      << " sizes; microbatches:\n  " << std::setw(12) << std::left << run.varies
+      << std::right;
+  for (const auto &[batch, micros] : compilation.varied.front().micros) {
+    out << std::setw(6) << batch;
+  }
+  out << "\n";
+  for (const VariedPlan &varied : compilation.varied) {
+    out << "  " << std::setw(12) << std::left << varied.plan << std::right;
+    for (const auto &[batch, micros] : varied.micros) {
+      out << std::setw(6) << micros;
+    }
+    out << "\n";
+  }
 }
 
 static int explainCode(const std::string &code) {
@@ -111,6 +136,7 @@ int explainCommand(const Options &options) {
         explainText(report, std::cout);
       }
       printTransfers(transfers, std::cout);
+      printVaried(*result, std::cout);
     }
   }
   return frontend.finish();

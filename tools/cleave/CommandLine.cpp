@@ -236,7 +236,7 @@ int runCommandLine(int argc, char **argv) {
   run.app
       .add_option("--at", options.at,
                   "hop to another plan of the set after so many steps: --at "
-                  "200=deep (repeatable)")
+                  "200=deep, --at 300=micro(8) (repeatable)")
       ->type_name("STEP=PLAN")
       ->allow_extra_args(false);
   run.app
@@ -267,8 +267,7 @@ int runCommandLine(int argc, char **argv) {
                      "training goes on");
   run.app
       .add_option("--snapshot-every", options.snapshotEvery,
-                  "steps between snapshots")
-      ->capture_default_str()
+                  "steps between snapshots; default: as the run says, or 50")
       ->check(checkSize);
   run.app.add_option("--keep", options.keep, "snapshots to keep, the newest")
       ->capture_default_str()
@@ -277,9 +276,23 @@ int runCommandLine(int argc, char **argv) {
                      "write a timeline that Perfetto opens");
   run.app.add_option("--metrics", options.metrics,
                      "write a JSON line for each step");
+  run.app.add_option("--prometheus", options.prometheus,
+                     "write the numbers of the run now for Prometheus, every "
+                     "few seconds");
+  run.app.add_option("--name", options.name,
+                     "the name by which `cleave hop` reaches the run; default: "
+                     "that of the source's run");
   run.app.add_option("--dump-batches", options.dumpBatches,
                      "write the token windows of every step as raw i32");
   run.app.add_flag("--quiet", options.quiet, "no progress line");
+
+  Adder hop = add("hop", "ask a run that is under way to hop to another plan",
+                  hopCommand);
+  hop.app.add_option("RUN", options.run, "the run's name")->required();
+  hop.app.add_option("PLAN", options.plan,
+                     "the plan to go on under, or micro(8)");
+  hop.app.add_flag("--status", options.status,
+                   "only say where the run is, and which plans it has");
 
   Adder sample =
       add("sample", "generate text from a checkpoint", sampleCommand);

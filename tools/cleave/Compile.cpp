@@ -29,6 +29,7 @@
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <set>
 
 using namespace mlir;
@@ -48,7 +49,17 @@ public:
 private:
   bool makeEntries();
   bool makeEntry(const EntryRequest &request);
+  std::unique_ptr<sema::Model> prepareTrain(std::unique_ptr<sema::Model> model);
   bool makePlan(const PlanRequest &request);
+  bool elaborateRun();
+  void findVaried();
+  bool makeVariants();
+  bool makeVariantsAt(int64_t batch);
+  bool makeVariant(const PlanRequest &request, int64_t batch, int64_t micros);
+  std::optional<plan::Elaborated> elaboratePlan(const PlanRequest &request,
+                                                const plan::ModelFacts &facts,
+                                                std::optional<int64_t> micros,
+                                                DiagnosticEngine &diags);
   OwningOpRef<ModuleOp> partitionEntries(const plan::Elaborated &elaborated,
                                          const Pipelined &pipelined,
                                          PlanReport &report);
@@ -59,6 +70,7 @@ private:
   bool lowerPlan(ModuleOp module, const Pipelined &pipelined,
                  PlanReport &report);
   std::string sampleDim() const;
+  int64_t sampleCount() const; ///< its size, 0 where there is none
   void describeShared();
   bool orderSums(ModuleOp module);
   void chooseAttention(ModuleOp module);
@@ -145,6 +157,28 @@ bool Compiler::orderSums(ModuleOp module) {
   return false;
 }
 
+/// Takes what plans need to know of a model, and makes its module the program
+/// of a step.
+std::unique_ptr<sema::Model>
+Compiler::prepareTrain(std::unique_ptr<sema::Model> model) {
+  ModuleOp module = *model->module;
+  facts = modelFacts(*model);
+  chooseAttention(module);
+  StepOptions step;
+  step.probe = options.probe;
+  if (failed(buildStep(module, step))) {
+    internal("the model could not be differentiated");
+    return nullptr;
+  }
+  keepOnly(module, "train");
+  decompose(module);
+  simplify(module);
+  if (frontend.isReproducible() && !orderSums(module)) {
+    return nullptr;
+  }
+  return model;
+}
+
 bool Compiler::makeEntry(const EntryRequest &request) {
   std::vector<sema::Override> overrides = options.overrides;
   overrides.insert(overrides.end(), request.overrides.begin(),
@@ -159,31 +193,24 @@ bool Compiler::makeEntry(const EntryRequest &request) {
     return true; // a model without outputs has no forward
   }
   if (request.name == "train") {
-    facts = modelFacts(*model);
     result.source = OwningOpRef<ModuleOp>(module.clone());
     if (endPhase("clv", "", module)) {
       result.stopped = true;
       return true;
     }
-    chooseAttention(module);
-    StepOptions step;
-    step.probe = options.probe;
-    if (failed(buildStep(module, step))) {
-      internal("the model could not be differentiated");
+    model = prepareTrain(std::move(model));
+    if (!model) {
       return false;
     }
-  }
-  keepOnly(module, request.name);
-  if (request.name != "train") {
+    result.stopped = endPhase("step", "", *model->module);
+  } else {
+    keepOnly(module, request.name);
     chooseAttention(module);
-  }
-  decompose(module);
-  simplify(module);
-  if (frontend.isReproducible() && !orderSums(module)) {
-    return false;
-  }
-  if (request.name == "train" && endPhase("step", "", module)) {
-    result.stopped = true;
+    decompose(module);
+    simplify(module);
+    if (frontend.isReproducible() && !orderSums(module)) {
+      return false;
+    }
   }
   result.entries.push_back({request.name, std::move(model)});
   return true;
@@ -379,6 +406,15 @@ bool Compiler::fitsReproducible(const layout::Plan &plan) {
   return false;
 }
 
+int64_t Compiler::sampleCount() const {
+  for (const layout::DimInfo &dim : result.model().dims) {
+    if (dim.name == sampleDim()) {
+      return dim.size;
+    }
+  }
+  return 0;
+}
+
 /// From local programs to instruction streams, as far as they are wanted.
 bool Compiler::lowerPlan(ModuleOp module, const Pipelined &pipelined,
                          PlanReport &report) {
@@ -412,15 +448,23 @@ bool Compiler::lowerPlan(ModuleOp module, const Pipelined &pipelined,
   return true;
 }
 
-bool Compiler::makePlan(const PlanRequest &request) {
+std::optional<plan::Elaborated> Compiler::elaboratePlan(
+    const PlanRequest &request, const plan::ModelFacts &facts,
+    std::optional<int64_t> micros, DiagnosticEngine &diags) {
   plan::PlanOptions planOptions;
   planOptions.overrides = frontend.planDefines;
+  planOptions.micros = micros;
+  return request.call
+             ? plan::elaboratePlan(frontend.program->files, *request.call,
+                                   facts, planOptions, diags)
+             : plan::elaboratePlan(frontend.program->files,
+                                   request.decl->name.text, facts, planOptions,
+                                   diags);
+}
+
+bool Compiler::makePlan(const PlanRequest &request) {
   std::optional<plan::Elaborated> elaborated =
-      request.call ? plan::elaboratePlan(frontend.program->files, *request.call,
-                                         facts, planOptions, frontend.diags)
-                   : plan::elaboratePlan(frontend.program->files,
-                                         request.decl->name.text, facts,
-                                         planOptions, frontend.diags);
+      elaboratePlan(request, facts, std::nullopt, frontend.diags);
   if (!elaborated) {
     return false;
   }
@@ -444,6 +488,9 @@ bool Compiler::makePlan(const PlanRequest &request) {
   if (!lowerPlan(*module, *pipelined, report)) {
     return false;
   }
+  if (!result.stopped && options.emit) {
+    result.set.plans.back()->batch = sampleCount();
+  }
   // Reduced sizes are for verify: a plan's figures are of its real ones.
   bool kept = true;
   if (options.overrides.empty()) {
@@ -461,6 +508,202 @@ bool Compiler::makePlan(const PlanRequest &request) {
   }
   result.reports.push_back(std::move(report));
   return kept;
+}
+
+//===----------------------------------------------------------------------===//
+// Runs
+//===----------------------------------------------------------------------===//
+
+/// Reduced sizes are for verify: a run speaks of real ones.
+bool Compiler::elaborateRun() {
+  if (!frontend.run || !options.overrides.empty()) {
+    return true;
+  }
+  const sema::Model &model = result.model();
+  run::Context context;
+  context.plans = frontend.plansOfRun;
+  context.sampleDim = sampleDim();
+  for (const std::string &name : model.bounded) {
+    for (const layout::DimInfo &dim : model.dims) {
+      if (dim.name == name) {
+        context.bounds[name] = dim.size;
+      }
+    }
+  }
+  for (const auto &[name, value] : model.parameters) {
+    context.parameters.values[name] = value;
+  }
+  context.clips = (*result.source)->hasAttr("clv.clip");
+  result.run = run::elaborateRun(*frontend.run, context, frontend.diags);
+  if (!result.run) {
+    return false;
+  }
+  result.set.run = std::make_unique<format::RunT>(*result.run->run);
+  // Of a set with one plan only, what goes to others goes.
+  auto &rules = result.set.run->rules;
+  rules.erase(std::remove_if(rules.begin(), rules.end(),
+                             [&](const auto &rule) {
+                               return rule->action == format::RuleAction::Go &&
+                                      std::none_of(
+                                          frontend.plans.begin(),
+                                          frontend.plans.end(),
+                                          [&](const PlanRequest &plan) {
+                                            return plan.name == rule->plan;
+                                          });
+                             }),
+              rules.end());
+  return true;
+}
+
+/// At most a dozen of the run's batches, from the first to the last.
+static std::vector<int64_t> someOf(const std::vector<int64_t> &batches) {
+  constexpr size_t most = 12;
+  if (batches.size() <= most) {
+    return batches;
+  }
+  std::vector<int64_t> result;
+  for (size_t i = 0; i < most; ++i) {
+    result.push_back(batches[i * (batches.size() - 1) / (most - 1)]);
+  }
+  return result;
+}
+
+/// Plans alone, without their programs: for reports.
+void Compiler::findVaried() {
+  for (const PlanRequest &request : frontend.plans) {
+    result.varied.push_back({request.name, {}});
+  }
+  for (int64_t batch : someOf(result.run->batches)) {
+    std::unique_ptr<sema::Model> model =
+        frontend.elaborate({}, {{result.run->varies, batch}});
+    if (!model) {
+      return;
+    }
+    plan::ModelFacts varied = modelFacts(*model);
+    for (size_t i = 0; i < frontend.plans.size(); ++i) {
+      DiagnosticEngine scratch(frontend.sources);
+      auto elaborated =
+          elaboratePlan(frontend.plans[i], varied, std::nullopt, scratch);
+      result.varied[i].micros.emplace_back(
+          batch, elaborated ? elaborated->plan.micros() : 0);
+    }
+  }
+}
+
+/// `deep@batch=32,micro=8`.
+static std::string variantName(const std::string &plan, int64_t batch,
+                               int64_t micros) {
+  std::string name = plan + "@";
+  if (batch > 0) {
+    name += "batch=" + std::to_string(batch);
+  }
+  if (micros > 0) {
+    name += (batch > 0 ? ",micro=" : "micro=") + std::to_string(micros);
+  }
+  return name;
+}
+
+/// A batch of 0 is the model's own, as are 0 microbatches the plan's.
+bool Compiler::makeVariant(const PlanRequest &request, int64_t batch,
+                           int64_t micros) {
+  std::string name = variantName(request.name, batch, micros);
+  DiagnosticEngine scratch(frontend.sources);
+  std::optional<plan::Elaborated> elaborated =
+      elaboratePlan(request, facts,
+                    micros > 0 ? std::optional(micros) : std::nullopt, scratch);
+  bool lacksMicro = elaborated && micros > 1 && !elaborated->plan.micro;
+  if (!elaborated || lacksMicro) {
+    std::string why = lacksMicro ? "it has no `micro` statement" : "";
+    for (const Diagnostic &diagnostic : scratch.all()) {
+      if (why.empty() && diagnostic.severity == Severity::Error) {
+        why = diagnostic.message;
+      }
+    }
+    frontend.diags.error(lacksMicro ? Diag::BadRunAction : Diag::BadVary,
+                         frontend.run->name.range,
+                         "plan `" + request.name + "` cannot be built as `" +
+                             name + "`: " + why);
+    return false;
+  }
+  elaborated->plan.name = name;
+  std::optional<Pipelined> pipelined =
+      makePipelined(frontend, *elaborated, sampleDim());
+  if (!pipelined) {
+    return false;
+  }
+  PlanReport report;
+  report.model = result.model().name;
+  report.plan = pipelined->train;
+  OwningOpRef<ModuleOp> module =
+      partitionEntries(*elaborated, *pipelined, report);
+  if (!module || !lowerPlan(*module, *pipelined, report)) {
+    return false;
+  }
+  if (!result.stopped) {
+    format::PlanT &plan = *result.set.plans.back();
+    plan.of = request.name;
+    plan.batch = sampleCount();
+    plan.micros = micros;
+  }
+  return true;
+}
+
+/// All plans at one batch, of which the plans themselves may be one.
+bool Compiler::makeVariantsAt(int64_t batch) {
+  bool good = true;
+  for (const PlanRequest &request : frontend.plans) {
+    if (batch > 0) {
+      good &= makeVariant(request, batch, 0);
+    }
+    for (int64_t micros : result.run->micros) {
+      good = good && makeVariant(request, batch, micros);
+    }
+  }
+  return good;
+}
+
+bool Compiler::makeVariants() {
+  const run::Elaborated &run = *result.run;
+  int64_t others = static_cast<int64_t>(
+      std::count_if(run.batches.begin(), run.batches.end(),
+                    [&](int64_t batch) { return batch != run.bound; }));
+  int64_t plans = static_cast<int64_t>(frontend.plans.size()) * (others + 1) *
+                  (static_cast<int64_t>(run.micros.size()) + 1);
+  if (plans > mostPlans) {
+    frontend.diags
+        .error(Diag::TooManyVariants, frontend.run->name.range,
+               "the run needs " + std::to_string(plans) +
+                   " plans: " + std::to_string(frontend.plans.size()) + " at " +
+                   std::to_string(others + 1) + " batches" +
+                   (run.micros.empty()
+                        ? ""
+                        : " and " + std::to_string(run.micros.size() + 1) +
+                              " numbers of microbatches"))
+        .help("a set has at most " + std::to_string(mostPlans) +
+              ": let the batch grow by more at a time, or build fewer plans");
+    return false;
+  }
+  if (!makeVariantsAt(0)) {
+    return false;
+  }
+  for (int64_t batch : run.batches) {
+    if (batch == run.bound) {
+      continue;
+    }
+    std::unique_ptr<sema::Model> model =
+        frontend.elaborate({}, {{run.varies, batch}});
+    if (!model || !(model = prepareTrain(std::move(model)))) {
+      return false;
+    }
+    inputs = inputTable(*model);
+    result.entries.front().model.swap(model);
+    bool good = makeVariantsAt(batch);
+    result.entries.front().model.swap(model);
+    if (!good) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void Compiler::describeShared() {
@@ -532,6 +775,9 @@ std::optional<Compilation> Compiler::run() {
     return std::move(result);
   }
   describeShared();
+  if (!elaborateRun()) {
+    return std::nullopt;
+  }
   bool good = true;
   for (const PlanRequest &request : frontend.plans) {
     good &= makePlan(request);
@@ -539,7 +785,16 @@ std::optional<Compilation> Compiler::run() {
   if (!good) {
     return std::nullopt;
   }
+  if (result.run && !result.run->batches.empty() && !options.variants) {
+    findVaried();
+  }
   if (result.stopped || !options.emit || !options.objectCode) {
+    return std::move(result);
+  }
+  if (result.run && options.variants && !makeVariants()) {
+    return std::nullopt;
+  }
+  if (result.stopped) {
     return std::move(result);
   }
   if (endPhase("kernels", "", library->getModule())) {

@@ -10,6 +10,8 @@
 //   2. softmax and logsumexp are decomposed, what is not used goes;
 //   3. for each plan of the set: its statements are elaborated, each entry's
 //      program is partitioned, its contracts are checked;
+//      where the run varies the batch, or a rule asks for a number of
+//      microbatches, the same again for each: its variants (`build` only);
 //   4. local programs become kernels and instruction streams: the exec dialect,
 //      and from it the plan set.
 //
@@ -20,6 +22,7 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_COMPILE_H
 #define CLEAVE_TOOLS_CLEAVE_COMPILE_H
 
+#include "lang/run/Run.h"
 #include "runtime/format/Plan_generated.h"
 #include "tools/cleave/Explain.h"
 #include "tools/cleave/Frontend.h"
@@ -37,10 +40,20 @@ struct CompileOptions {
   bool probe = false;     ///< gradients as outputs of `train`
   bool trainOnly = false; ///< no other entry
   bool emit = true;       ///< step 4
+  bool variants = false;  ///< for other batches and numbers of microbatches
   bool objectCode = true; ///< its last part: kernels as a shared object
   std::string stopAfter;  ///< a phase: print the programs there and stop
   bool dump = false;      ///< print them after every phase, on stderr
 };
+
+/// How many microbatches a plan makes of some of the run's batches.
+struct VariedPlan {
+  std::string plan;
+  std::vector<std::pair<int64_t, int64_t>> micros; ///< batch, number
+};
+
+/// Of plans that are compiled for one run, variants too.
+inline constexpr int64_t mostPlans = 128;
 
 /// One entry's global program: a module with the one function `name`.
 struct EntryProgram {
@@ -52,8 +65,11 @@ struct Compilation {
   std::vector<EntryProgram> entries; ///< train first
   /// Of `train`, before differentiation: @loss and the update functions.
   mlir::OwningOpRef<mlir::ModuleOp> source;
-  std::vector<PlanReport> reports; ///< one for each plan of the set
-  format::PlanSetT set;            ///< where emitted
+  std::vector<PlanReport> reports; ///< one for each plan of the run
+  std::vector<VariedPlan> varied;  ///< where the batch varies: the same plans
+  /// Of the run, where there is one and the model has its own sizes.
+  std::optional<run::Elaborated> run;
+  format::PlanSetT set; ///< where emitted
   std::vector<char> kernels;
   bool stopped = false; ///< by stopAfter, not by an error
 

@@ -217,19 +217,6 @@ static std::vector<std::string> planNames(const Program &program) {
   return names;
 }
 
-static const char *spelling(ast::StmtKind kind) {
-  switch (kind) {
-  case ast::StmtKind::Vary:
-    return "`vary`";
-  case ast::StmtKind::When:
-    return "`when`";
-  case ast::StmtKind::Snapshot:
-    return "`snapshot`";
-  default:
-    return "this statement";
-  }
-}
-
 /// `eval with … every 50`.
 bool Frontend::readEvery(const ast::EntryStmt &entry) {
   if (!entry.every) {
@@ -256,25 +243,65 @@ bool Frontend::readEvery(const ast::EntryStmt &entry) {
   return true;
 }
 
+/// `plans wide = wide, two = two_maps(2)`.
+bool Frontend::readPlans(const ast::PlansStmt &stmt) {
+  bool good = true;
+  for (const ast::PlansStmt::Entry &entry : stmt.entries) {
+    std::string callee = entry.plan->callee.text();
+    const ast::PlanDecl *decl = findPlan(*program, callee);
+    if (!decl) {
+      diags
+          .error(Diag::NoSuchPlan, entry.plan->callee.range,
+                 "unknown plan `" + callee + "`")
+          .help(suggestion(callee, planNames(*program)));
+      good = false;
+      continue;
+    }
+    if (std::find(plansOfRun.begin(), plansOfRun.end(), entry.name.text) !=
+        plansOfRun.end()) {
+      diags.error(Diag::DuplicateName, entry.name.range,
+                  "the run has two plans `" + entry.name.text + "`");
+      good = false;
+      continue;
+    }
+    plans.push_back({entry.name.text, decl, entry.plan.get()});
+    plansOfRun.push_back(entry.name.text);
+  }
+  return good;
+}
+
+bool Frontend::readStart(const ast::StartStmt *stmt) {
+  if (!stmt && plans.size() == 1) {
+    return true;
+  }
+  if (!stmt) {
+    diags
+        .error(Diag::NoStart, run->name.range,
+               "run `" + run->name.text + "` does not say how it begins")
+        .help("add `start " + plans.front().name + "`");
+    return false;
+  }
+  for (size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].name == stmt->plan.text) {
+      start = i;
+      return true;
+    }
+  }
+  diags
+      .error(Diag::NoSuchPlan, stmt->plan.range,
+             "`start " + stmt->plan.text + "` is none of the run's plans")
+      .help(suggestion(stmt->plan.text, plansOfRun));
+  return false;
+}
+
+/// What happens between steps waits for the model: see lang/run.
 bool Frontend::findPlansOfRun() {
   const ast::StartStmt *startStmt = nullptr;
   EntryRequest eval{"eval", {}}, forward{"forward", {}};
   bool good = true;
   for (const auto &stmt : run->body.stmts) {
     if (const auto *set = ast::dynCast<ast::PlansStmt>(stmt)) {
-      for (const ast::PlansStmt::Entry &entry : set->entries) {
-        std::string callee = entry.plan->callee.text();
-        const ast::PlanDecl *decl = findPlan(*program, callee);
-        if (!decl) {
-          diags
-              .error(Diag::NoSuchPlan, entry.plan->callee.range,
-                     "unknown plan `" + callee + "`")
-              .help(suggestion(callee, planNames(*program)));
-          good = false;
-          continue;
-        }
-        plans.push_back({entry.name.text, decl, entry.plan.get()});
-      }
+      good &= readPlans(*set);
     } else if (const auto *begin = ast::dynCast<ast::StartStmt>(stmt)) {
       startStmt = begin;
     } else if (const auto *entry = ast::dynCast<ast::EntryStmt>(stmt)) {
@@ -285,13 +312,6 @@ bool Frontend::findPlansOfRun() {
             {option.name.text, option.value.get(), option.name.range});
       }
       good &= readEvery(*entry);
-    } else {
-      diags
-          .error(Diag::LaterStatement, stmt->range,
-                 std::string(spelling(stmt->kind)) +
-                     " in a run is not built yet")
-          .help("a run may have `plans`, `start`, `eval` and `forward`");
-      good = false;
     }
   }
   entries = {{"train", {}}, eval, forward};
@@ -305,23 +325,7 @@ bool Frontend::findPlansOfRun() {
         .help("add `plans NAME = PLAN` and `start NAME`");
     return false;
   }
-  if (startStmt) {
-    std::vector<std::string> names;
-    for (size_t i = 0; i < plans.size(); ++i) {
-      names.push_back(plans[i].name);
-      if (plans[i].name == startStmt->plan.text) {
-        start = i;
-        return true;
-      }
-    }
-    diags
-        .error(Diag::NoSuchPlan, startStmt->plan.range,
-               "`start " + startStmt->plan.text +
-                   "` is none of the run's plans")
-        .help(suggestion(startStmt->plan.text, names));
-    return false;
-  }
-  return true;
+  return readStart(startStmt);
 }
 
 void Frontend::findPlansOfFile() {
@@ -365,8 +369,10 @@ bool Frontend::keepOnePlan() {
 }
 
 std::unique_ptr<sema::Model>
-Frontend::elaborate(const std::vector<sema::Override> &extra) {
+Frontend::elaborate(const std::vector<sema::Override> &extra,
+                    const std::map<std::string, int64_t> &sizes) {
   sema::ElaborateOptions elaborate;
+  elaborate.sizes = sizes;
   elaborate.model = modelName;
   elaborate.overrides = extra;
   elaborate.overrides.insert(elaborate.overrides.end(), defines.begin(),

@@ -49,9 +49,11 @@ struct Frontend {
   bool load();
   /// Adds the file's plans that its run leaves out: `check` looks at them too.
   void addOtherPlans() { findPlansOfFile(); }
-  /// The model with the overrides of the command line and `extra`.
+  /// The model with the overrides of the command line and `extra`, and with
+  /// these sizes of dims that it declares with `up to`.
   std::unique_ptr<sema::Model>
-  elaborate(const std::vector<sema::Override> &extra = {});
+  elaborate(const std::vector<sema::Override> &extra = {},
+            const std::map<std::string, int64_t> &sizes = {});
   /// Prints what was diagnosed; the exit code that follows from it.
   int finish();
 
@@ -68,15 +70,18 @@ struct Frontend {
   /// `-D` of parameters that only plans have.
   std::map<std::string, sema::Value> planDefines;
   std::vector<PlanRequest> plans;
-  std::vector<EntryRequest> entries; ///< train first
-  uint32_t evalEvery = 0;            ///< steps between evaluations; 0: not said
-  size_t start = 0;                  ///< the plan a run begins with
+  std::vector<std::string> plansOfRun; ///< also those that are not built
+  std::vector<EntryRequest> entries;   ///< train first
+  uint32_t evalEvery = 0; ///< steps between evaluations; 0: not said
+  size_t start = 0;       ///< the plan a run begins with
 
 private:
   bool readDefines();
   bool sortDefines();
   bool findRun();
   bool findPlansOfRun();
+  bool readPlans(const ast::PlansStmt &stmt);
+  bool readStart(const ast::StartStmt *stmt);
   bool readEvery(const ast::EntryStmt &entry);
   void findPlansOfFile();
   bool keepOnePlan();

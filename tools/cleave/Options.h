@@ -49,9 +49,12 @@ struct Options {
   std::string dumpBatches;
   std::string resume;          ///< a folder of snapshots
   std::string snapshots;       ///< the same, to write them into
-  int64_t snapshotEvery = 50;  ///< steps
+  int64_t snapshotEvery = 0;   ///< steps; 0: as the run says, else 50
   int64_t keep = 3;            ///< snapshots
   std::vector<std::string> at; ///< `200=deep`
+  std::string name;            ///< under which `cleave hop` reaches the run
+  std::string prometheus;
+  bool status = false; ///< of hop
   int64_t hopMemory = int64_t(64) << 20;
   std::string prompt = "\n";
   int64_t length = 200;
@@ -84,6 +87,7 @@ int checkCommand(const Options &options);
 int buildCommand(const Options &options);
 int explainCommand(const Options &options);
 int verifyCommand(const Options &options);
+int hopCommand(const Options &options);
 int runCommand(const Options &options);
 int sampleCommand(const Options &options);
 int inspectCommand(const Options &options);

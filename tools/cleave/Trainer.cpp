@@ -26,6 +26,9 @@ namespace cleave::tools {
 /// Sample numbers mean the same samples only in the same data.
 static const char *const samplesKey = "data_samples";
 static const char *const planKey = "plan";
+/// What decides which rules fire next.
+static const char *const rulesKey = "rules";
+static const char *const batchKey = "batch";
 
 /// What a checkpoint says beside the state.
 state::Metadata Trainer::metadataOfData() const {
@@ -74,6 +77,21 @@ Status Trainer::checkData(const state::Metadata &metadata) const {
                        "from a state with any data)");
 }
 
+/// Rules go on where they were; those of another source begin anew.
+Status Trainer::restoreRules(const state::Metadata &metadata) {
+  auto known = metadata.find(rulesKey);
+  if (rules && known != metadata.end()) {
+    if (Status status = rules->restore(known->second); !status) {
+      std::cerr << "note: " << status.message() << "\n";
+    }
+  }
+  auto batch = metadata.find(batchKey);
+  if (batch != metadata.end()) {
+    batchByRule = std::strtoll(batch->second.c_str(), nullptr, 10);
+  }
+  return Status();
+}
+
 Status Trainer::load() {
   if (loaded.empty()) {
     session->state().initialise(options.seed);
@@ -86,26 +104,9 @@ Status Trainer::load() {
   }
   if (!options.resume.empty()) {
     first = done = static_cast<int64_t>(session->state().step);
+    CLEAVE_TRY(restoreRules(*metadata));
   }
   return checkData(*metadata);
-}
-
-Result<Appointments> parseAppointments(const std::vector<std::string> &texts) {
-  Appointments result;
-  for (const std::string &text : texts) {
-    int64_t step = 0;
-    size_t equals = std::min(text.find('='), text.size());
-    auto [stop, error] =
-        std::from_chars(text.data(), text.data() + equals, step);
-    if (error != std::errc() || stop != text.data() + equals || step < 0 ||
-        equals + 1 >= text.size()) {
-      return Status::error("`--at " + text +
-                           "` does not say when and whereto: write STEP=PLAN, "
-                           "as in 200=deep");
-    }
-    result.emplace(step, text.substr(equals + 1));
-  }
-  return result;
 }
 
 /// A text keeps the ids that the checkpoint was trained with.
@@ -155,25 +156,10 @@ Status Trainer::openBatches() {
   return Status();
 }
 
-/// All that could keep a hop from being made.
-Status Trainer::prepareHops() {
-  Result<Appointments> parsed = parseAppointments(options.at);
-  if (!parsed) {
-    return parsed.status();
-  }
-  appointments = std::move(*parsed);
-  std::string from = session->plan().name;
-  for (const auto &[step, plan] : appointments) {
-    CLEAVE_TRY(session->prepare(plan));
-    CLEAVE_TRY(session->checkHop(from, plan, {.memory = options.hopMemory}));
-    from = plan;
-  }
-  return Status();
-}
-
 /// What would fail after the last step fails before the first.
 Status Trainer::openFiles() {
-  for (const std::string &path : {options.save, options.trace}) {
+  for (const std::string &path :
+       {options.save, options.trace, options.prometheus}) {
     if (!path.empty()) {
       CLEAVE_TRY(ReplacedFile::check(path));
     }
@@ -219,10 +205,17 @@ Status Trainer::prepare() {
   }
   session = std::move(*opened);
   CLEAVE_TRY(openData());
+  current.plan =
+      session->plan().of.empty() ? session->plan().name : session->plan().of;
+  current.micros = session->plan().micros;
+  if (session->set().run) {
+    rules.emplace(*session->set().run);
+  }
   CLEAVE_TRY(openBatches());
   CLEAVE_TRY(load());
-  CLEAVE_TRY(prepareHops());
   CLEAVE_TRY(openFiles());
+  CLEAVE_TRY(prepareHops());
+  CLEAVE_TRY(openControl());
   if (!options.trace.empty()) {
     session->startTrace();
   }
@@ -339,42 +332,24 @@ void Trainer::say(const std::string &line) {
   }
 }
 
-Status Trainer::hop(const std::string &plan, const std::string &reason) {
-  Result<executor::HopReport> report =
-      session->hop(plan, {.memory = options.hopMemory});
-  if (!report) {
-    return report.status();
-  }
-  CLEAVE_TRY(openBatches());
-  uint64_t at = session->state().step;
-  say("step " + std::to_string(at) + "  hop from " + report->from + " to " +
-      report->to + " (" + reason + "): " + formatBytes(report->bytes) +
-      " moved, " + formatBytes(report->keptBytes) + " in place, in " +
-      formatSeconds(report->seconds));
-  if (!metrics) {
-    return Status();
-  }
-  return metrics->write({{"step", static_cast<int64_t>(at)},
-                         {"event", "hop"},
-                         {"from", report->from},
-                         {"to", report->to},
-                         {"reason", reason},
-                         {"bytes", report->bytes},
-                         {"kept_bytes", report->keptBytes},
-                         {"busiest_bytes", report->busiest},
-                         {"extra_bytes", report->extra},
-                         {"seconds", report->seconds}});
+int64_t Trainer::snapshotEvery() const {
+  const format::RunT *run = session->set().run.get();
+  return options.snapshotEvery > 0        ? options.snapshotEvery
+         : run && run->snapshot_every > 0 ? run->snapshot_every
+                                          : 50;
 }
 
 void Trainer::takeSnapshot() {
-  if (snapshots &&
-      session->state().step % static_cast<uint64_t>(options.snapshotEvery) ==
-          0) {
-    state::Metadata extra = metadataOfData();
-    extra[planKey] = session->plan().name;
-    extra[samplesKey] = std::to_string(batches->samples());
-    snapshots->take(session->state(), session->set().model, extra);
+  state::Metadata extra = metadataOfData();
+  extra[planKey] = session->plan().name;
+  extra[samplesKey] = std::to_string(batches->samples());
+  if (rules) {
+    extra[rulesKey] = rules->text();
   }
+  if (batchByRule) {
+    extra[batchKey] = std::to_string(*batchByRule);
+  }
+  snapshots->take(session->state(), session->set().model, extra);
 }
 
 /// Training goes on without a snapshot; older ones are there.
@@ -387,15 +362,6 @@ void Trainer::reportSnapshots() {
               << "note: a snapshot failed, and training goes on: "
               << status.message() << "\n";
   }
-}
-
-Status Trainer::keepAppointments() {
-  int64_t at = static_cast<int64_t>(session->state().step);
-  auto [due, end] = appointments.equal_range(at);
-  for (; due != end; ++due) {
-    CLEAVE_TRY(hop(due->second, "--at"));
-  }
-  return Status();
 }
 
 Status Trainer::train() {
@@ -412,8 +378,7 @@ Status Trainer::train() {
   if (!options.resume.empty() && !options.quiet) {
     std::printf("resumed from %s\n", loaded.c_str());
   }
-  auto begin = std::chrono::steady_clock::now();
-  auto shown = begin;
+  begun = shown = std::chrono::steady_clock::now();
   // Plain output gets about twenty lines, a terminal ten a second.
   int64_t stride = std::max<int64_t>(1, options.steps / 20);
   int64_t said = session->set().eval_every;
@@ -421,6 +386,8 @@ Status Trainer::train() {
   while (done < options.steps) {
     if (stopRequested()) {
       stopped = true;
+    }
+    if (stopped || stoppedByRule) {
       break;
     }
     CLEAVE_TRY(keepAppointments());
@@ -439,21 +406,29 @@ Status Trainer::train() {
     if (evaluates) {
       CLEAVE_TRY(evaluate());
     }
-    takeSnapshot();
-    reportSnapshots();
     // A full disk ends the run as ^C does: what was learned is saved.
     trouble = writeMetrics(evaluates);
     if (!trouble) {
       return Status();
     }
+    writePrometheus(false);
     auto now = std::chrono::steady_clock::now();
     if (terminal ? now - shown > std::chrono::milliseconds(100) ||
                        done == options.steps
                  : due) {
       shown = now;
-      report(std::chrono::duration<double>(now - begin).count(),
+      report(std::chrono::duration<double>(now - begun).count(),
              done == options.steps);
     }
+    CLEAVE_TRY(followRules());
+    if (snapshots && at % snapshotEvery() == 0) {
+      takeSnapshot();
+    }
+    reportSnapshots();
+  }
+  if (stoppedByRule) {
+    say("stopped by a rule after step " +
+        std::to_string(session->state().step));
   }
   if (stopped) {
     std::printf("%sstopped on request after step %llu\n", terminal ? "\n" : "",
@@ -492,6 +467,7 @@ Status Trainer::finish() {
   if (batchFile) {
     CLEAVE_TRY(batchFile->commit());
   }
+  writePrometheus(true);
   if (!options.save.empty()) {
     CLEAVE_TRY(state::saveCheckpoint(options.save, session->state(),
                                      session->set().model, metadataOfData()));

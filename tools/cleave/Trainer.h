@@ -9,11 +9,14 @@
 #define CLEAVE_TOOLS_CLEAVE_TRAINER_H
 
 #include "runtime/metrics/Metrics.h"
+#include "runtime/policy/Rules.h"
 #include "runtime/state/Snapshots.h"
 #include "runtime/support/File.h"
+#include "tools/cleave/Control.h"
 #include "tools/cleave/Options.h"
 #include "tools/cleave/Training.h"
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +24,14 @@
 #include <vector>
 
 namespace cleave::tools {
+
+/// What a step is run under: a plan of the run, perhaps at another number of
+/// microbatches than its own (else 0), and at one of the run's batches.
+struct Choice {
+  std::string plan;
+  int64_t micros = 0;
+  int64_t batch = 0; ///< 0: the set has one only
+};
 
 /// After how many steps to hop to which plan.
 using Appointments = std::multimap<int64_t, std::string>;
@@ -51,12 +62,32 @@ private:
   Status openFiles();
   Status step();
   Status evaluate();
+
+  // TrainerHops.cpp
   /// What is due before the next step.
   Status keepAppointments();
-  Status hop(const std::string &plan, const std::string &reason);
+  /// What stands in the command line for a plan: `deep`, `micro(8)`.
+  Result<Choice> choiceOf(const std::string &text) const;
+  /// Where the set has it; null, and a sentence, where it does not.
+  const format::PlanT *find(const Choice &choice, std::string &why) const;
+  Status go(const Choice &choice, const std::string &by,
+            const std::string &reason);
+  Status hop(const std::string &plan, const std::string &by,
+             const std::string &reason);
+  Status checkRules();
+  Status followRules();
+  Status obey(const format::RuleT &rule);
+  policy::Readings readings() const;
+  std::string answer(const std::string &request);
+  Status openControl();
+  Status saveNow();
+  Status restoreRules(const state::Metadata &metadata);
+  int64_t batchNow() const;
+  void writePrometheus(bool last);
   state::Metadata metadataOfData() const;
   void takeSnapshot();
   void reportSnapshots();
+  int64_t snapshotEvery() const;
   Status writeMetrics(bool evaluated);
   Status writeTrace();
   void report(double seconds, bool last);
@@ -72,6 +103,14 @@ private:
   std::optional<metrics::MetricsFile> metrics;
   std::optional<ReplacedFile> batchFile;
   Appointments appointments;
+  Choice current;                     ///< what runs now
+  std::optional<policy::Rules> rules; ///< where the set has a run
+  std::optional<int64_t> batchByRule; ///< instead of the ramp's
+  std::unique_ptr<Control> control;
+  std::chrono::steady_clock::time_point begun, shown;
+  std::chrono::steady_clock::time_point written; ///< of Prometheus's file
+  int64_t hops = 0, hopBytes = 0;
+  double hopSeconds = 0;
   std::unique_ptr<state::Snapshots> snapshots;
   std::optional<double> heldOutLoss;
   float loss = 0;
@@ -80,6 +119,7 @@ private:
   int64_t first = 0; ///< `done` at the start
   double seconds = 0;
   bool stopped = false;
+  bool stoppedByRule = false;
   Status trouble;
   bool terminal = false; ///< standard output is one
 };

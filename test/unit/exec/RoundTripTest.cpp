@@ -146,6 +146,56 @@ TEST_F(RoundTrip, WhatTheHandBuiltPlanLeavesOut) {
   expectSame(set);
 }
 
+TEST_F(RoundTrip, Runs) {
+  PlanSetT set = test::makeSet({{"one", 2, 4}, {"one@micro=2", 2, 4}});
+  set.plans[1]->of = "one";
+  set.plans[1]->batch = 5;
+  set.plans[1]->micros = 2;
+  set.run = std::make_unique<RunT>();
+  set.run->name = "a \"run\"";
+  expectSame(set); // nothing else said
+  set.run->snapshot_every = std::numeric_limits<uint32_t>::max();
+  set.run->reproducible = true;
+  set.run->batches = {BatchChange(0, 2), BatchChange(int64_t(1) << 40, 5)};
+  constexpr TermKind binary[] = {
+      TermKind::Add,      TermKind::Subtract,     TermKind::Multiply,
+      TermKind::Divide,   TermKind::Less,         TermKind::LessEqual,
+      TermKind::Greater,  TermKind::GreaterEqual, TermKind::Equal,
+      TermKind::NotEqual, TermKind::And,          TermKind::Or};
+  // A rule for each action, with every operation and metric.
+  for (RuleAction action : EnumValuesRuleAction()) {
+    set.run->rules.push_back(std::make_unique<RuleT>());
+    RuleT &rule = *set.run->rules.back();
+    rule.action = action;
+    rule.plan = action == RuleAction::Go ? "one" : "";
+    rule.amount = 3;
+    rule.during = 7;
+    rule.apart = 10;
+    rule.text = "when …";
+    rule.file = "a.clv";
+    rule.line = 12;
+    auto add = [&](TermKind kind) -> TermT & {
+      rule.condition.push_back(std::make_unique<TermT>());
+      rule.condition.back()->kind = kind;
+      return *rule.condition.back();
+    };
+    add(TermKind::Number).number = 0.1;
+    for (Metric metric : EnumValuesMetric()) {
+      TermT &term = add(TermKind::Measure);
+      term.measure = std::make_unique<MeasureT>();
+      term.measure->metric = metric;
+      term.measure->statistic = Statistic::Spread;
+      term.measure->window = 20;
+      term.measure->collective = CollectiveKind::ReduceScatter;
+      term.measure->axis = "tensor";
+      add(TermKind::Negate);
+      add(binary[uint8_t(metric) % std::size(binary)]);
+      add(TermKind::Not);
+    }
+  }
+  expectSame(set);
+}
+
 TEST_F(RoundTrip, ReductionsThatNothingReduces) {
   PlanSetT set = test::makeSet({{"one", 2, 4}});
   firstLoop(set).body[1]->action.AsCollective()->reduction = Reduction::Min;

@@ -375,3 +375,99 @@ TEST(Verify, Splits) {
   EXPECT_EQ(check({}, {0, 1, 2, 2, 1, 0}), "");
   EXPECT_NE(check({}, {}, 0), "");
 }
+
+namespace {
+
+/// A set with a run of one good rule: `loss > 2`.
+std::string runComplaint(const std::function<void(PlanSetT &)> &damage) {
+  return complaint([&](PlanSetT &set) {
+    set.run = std::make_unique<RunT>();
+    set.run->name = "train";
+    set.run->batches = {BatchChange(0, 2), BatchChange(10, 4)};
+    set.run->rules.push_back(std::make_unique<RuleT>());
+    RuleT &rule = *set.run->rules[0];
+    rule.plan = set.plans[0]->name;
+    for (TermKind kind :
+         {TermKind::Measure, TermKind::Number, TermKind::Greater}) {
+      rule.condition.push_back(std::make_unique<TermT>());
+      rule.condition.back()->kind = kind;
+    }
+    rule.condition[0]->measure = std::make_unique<MeasureT>();
+    damage(set);
+  });
+}
+
+RuleT &ruleOf(PlanSetT &set) { return *set.run->rules[0]; }
+
+} // namespace
+
+TEST(PlanFile, RunsThatMakeNoSense) {
+  EXPECT_EQ(runComplaint([](PlanSetT &) {}), "");
+  struct Case {
+    const char *complaint;
+    std::function<void(PlanSetT &)> damage;
+  };
+  const Case cases[] = {
+      {"lacks an operand",
+       [](PlanSetT &set) {
+         ruleOf(set).condition.erase(ruleOf(set).condition.begin());
+       }},
+      {"not one expression",
+       [](PlanSetT &set) { ruleOf(set).condition.pop_back(); }},
+      {"not one expression",
+       [](PlanSetT &set) { ruleOf(set).condition.clear(); }},
+      {"unknown operation",
+       [](PlanSetT &set) { ruleOf(set).condition[2]->kind = TermKind(99); }},
+      {"a metric where there is none",
+       [](PlanSetT &set) { ruleOf(set).condition[0]->measure.reset(); }},
+      {"a metric where there is none",
+       [](PlanSetT &set) {
+         ruleOf(set).condition[1]->measure = std::make_unique<MeasureT>();
+       }},
+      {"unknown metric",
+       [](PlanSetT &set) {
+         ruleOf(set).condition[0]->measure->metric = Metric(77);
+       }},
+      {"unknown metric",
+       [](PlanSetT &set) {
+         ruleOf(set).condition[0]->measure->statistic = Statistic(9);
+       }},
+      {"a window of 0 steps",
+       [](PlanSetT &set) { ruleOf(set).condition[0]->measure->window = 0; }},
+      {"a window of 4294967295 steps",
+       [](PlanSetT &set) {
+         ruleOf(set).condition[0]->measure->window = 0xffffffff;
+       }},
+      {"it asks for no step", [](PlanSetT &set) { ruleOf(set).during = 0; }},
+      {"its action is unknown",
+       [](PlanSetT &set) { ruleOf(set).action = RuleAction(9); }},
+      {"impossible number",
+       [](PlanSetT &set) { ruleOf(set).action = RuleAction::Micros; }},
+      {"impossible number",
+       [](PlanSetT &set) {
+         ruleOf(set).action = RuleAction::Batch;
+         ruleOf(set).amount = -1;
+       }},
+      {"it goes to plan `nowhere`",
+       [](PlanSetT &set) { ruleOf(set).plan = "nowhere"; }},
+      {"batches are not in order",
+       [](PlanSetT &set) { set.run->batches[1] = BatchChange(0, 4); }},
+      {"batches are not in order",
+       [](PlanSetT &set) { set.run->batches[0] = BatchChange(1, 4); }},
+      {"batches are not in order",
+       [](PlanSetT &set) { set.run->batches[1] = BatchChange(10, 0); }},
+      {"impossible batch", [](PlanSetT &set) { set.plans[0]->batch = -1; }},
+      {"impossible batch", [](PlanSetT &set) { set.plans[0]->micros = -1; }},
+      {"too long",
+       [](PlanSetT &set) {
+         for (size_t i = 0; i < 2 * mostTerms; ++i) {
+           ruleOf(set).condition.push_back(std::make_unique<TermT>());
+           ruleOf(set).condition.back()->kind = TermKind::Not;
+         }
+       }},
+  };
+  for (const Case &each : cases) {
+    EXPECT_NE(runComplaint(each.damage).find(each.complaint), std::string::npos)
+        << each.complaint << " / " << runComplaint(each.damage);
+  }
+}
