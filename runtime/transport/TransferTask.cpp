@@ -190,10 +190,10 @@ void streamRun(char *to, const char *from, size_t bytes, const char *next) {
   head = std::min(head, bytes);
   std::memcpy(to, from, head);
   to += head, from += head, bytes -= head;
-  constexpr size_t ahead = 8 * line;
+  constexpr size_t ahead = 16 * line;
   for (; bytes >= line; to += line, from += line, bytes -= line) {
     const char *soon = bytes > ahead ? from + ahead : next + (ahead - bytes);
-    _mm_prefetch(soon, _MM_HINT_NTA);
+    _mm_prefetch(soon, _MM_HINT_T0);
     const auto *in = reinterpret_cast<const __m128i *>(from);
     auto *out = reinterpret_cast<__m128i *>(to);
     __m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1),
