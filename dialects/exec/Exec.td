@@ -130,10 +130,10 @@ def Exec_RunOp : Exec_Op<"run", [HasParent<"SetOp">]> {
 def Exec_RuleOp : Exec_Op<"rule", [HasParent<"SetOp">]> {
   let summary = "when something is done between steps";
   let description = [{
-    `exec.rule [["batch"], 784.0, ">="] for 1 apart 0 -> go "full" "when …" at
-    "b.clv":76`: the condition in postfix order. A metric is `["loss", "mean",
-    20]` with its statistic and window, or `["bytes", "last", 1, "all_reduce",
-    "tensor"]`.
+    `exec.rule [["Batch", "Last", 1, "AllReduce", ""], 784.0, "GreaterEqual"]
+    for 1 apart 0 -> "Go" plan "full" said "when …" at "b.clv":76`: the condition
+    in postfix order, in the words of the file's enumerations. A metric has its
+    statistic, its window, and the kind and axis of collectives that it is of.
   }];
   let arguments = (ins ArrayAttr:$condition, I64Attr:$during, I64Attr:$apart,
                        StrAttr:$action, OptionalAttr<StrAttr>:$plan,

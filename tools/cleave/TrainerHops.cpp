@@ -76,7 +76,8 @@ Result<Choice> Trainer::choiceOf(const std::string &text) const {
       known += (known.empty() ? "`" : ", `") + plan->name + "`";
     }
   }
-  return Status::error("the set has no plan `" + text + "`; it has " + known);
+  return Status::error("the plan file has no plan called `" + text +
+                       "`; it has " + known);
 }
 
 /// Of the run's batches, the one that the next step has; 0 if there is one.
@@ -241,13 +242,13 @@ Status Trainer::hop(const std::string &plan, const std::string &by,
                          {"event", "hop"},
                          {"from", report->from},
                          {"to", report->to},
-                         {"by", by},
                          {"reason", reason},
                          {"bytes", report->bytes},
                          {"kept_bytes", report->keptBytes},
                          {"busiest_bytes", report->busiest},
                          {"extra_bytes", report->extra},
-                         {"seconds", report->seconds}});
+                         {"seconds", report->seconds},
+                         {"by", by}});
 }
 
 Status Trainer::keepAppointments() {
