@@ -27,8 +27,8 @@
 // summed dim is computed by every device that keeps the result, and the library
 // for contractions is faster.
 //
-// Not covered: microbatches, and so stages. Their terms come one after the other,
-// so that they cannot be gathered.
+// Not covered: microbatches, and so stages. Their terms come one after the
+// other, so that they cannot be gathered.
 //
 //===----------------------------------------------------------------------===//
 

@@ -93,7 +93,8 @@ bool run::elaborateAction(const Expr &target, const Context &context,
            readBatch(*call, run, rule, diags);
   }
   diags
-      .error(Diag::BadRunAction, target.range, "this is nothing that a run can do")
+      .error(Diag::BadRunAction, target.range,
+             "this is nothing that a run can do")
       .help("name one of the run's plans, or write `micro(8)`, `batch(64)`, "
             "`save` or `stop`");
   return false;

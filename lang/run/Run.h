@@ -100,7 +100,7 @@ bool mayAlternate(const Condition &a, const Condition &b);
 // batch begins with `from` and grows by `by`, at most to `to`. The samples are
 // cut into as many equal parts as there are smaller batches (by the split rule:
 // change i comes at sample i * samples / steps, rounded down), so that the
-// batch is `to` from `samples` on. `vary batch = constant(64)` has one.
+// batch is `to` from `samples` on.
 bool elaborateVary(const ast::VaryStmt &stmt, const Context &context,
                    Elaborated &result, DiagnosticEngine &diags);
 
