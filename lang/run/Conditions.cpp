@@ -33,7 +33,9 @@ constexpr MetricInfo metrics[] = {
 };
 
 // Words that the language has and this version has no numbers for.
-constexpr const char *laterMetrics[] = {"stage_time", "noise_scale"};
+constexpr const char *laterMetrics[] = {"noise_scale"};
+// One for each stage: only a statistic over the stages is a number.
+constexpr const char *stageTime = "stage_time";
 
 // A part of a condition: a number of some quantity, or what is true or false.
 struct Part {
@@ -57,6 +59,8 @@ private:
   std::optional<Part> buildName(const NameExpr &name);
   std::optional<Part> buildCall(const CallExpr &call);
   std::optional<Part> buildStatistic(const CallExpr &call, Statistic statistic);
+  std::optional<Part> buildOverStages(const CallExpr &call,
+                                      Statistic statistic);
   std::optional<Part> buildUnary(const UnaryExpr &unary);
   std::optional<Part> buildBinary(const BinaryExpr &binary);
   std::optional<Part> arithmetic(const BinaryExpr &binary, const Part &left,
@@ -159,6 +163,11 @@ std::optional<Part> Builder::buildName(const NameExpr &name) {
     }
     return addMeasure(info.metric, info.quantity, name.name);
   }
+  if (name.name == stageTime) {
+    return refuse(name.range, "`stage_time` is one number for each stage",
+                  "write `spread(stage_time)`, the largest by the smallest, or "
+                  "`max` or `mean` of it");
+  }
   for (const char *later : laterMetrics) {
     if (name.name == later) {
       diags
@@ -178,10 +187,35 @@ std::optional<Part> Builder::buildName(const NameExpr &name) {
   return std::nullopt;
 }
 
+static bool isStageTime(const Arg &arg) {
+  const auto *name = dynCast<NameExpr>(arg.value);
+  return !arg.name && name && name->name == stageTime;
+}
+
+// `spread(stage_time)`: of the last step.
+std::optional<Part> Builder::buildOverStages(const CallExpr &call,
+                                             Statistic statistic) {
+  if (call.args.size() != 1) {
+    return refuse(call.args[1].range,
+                  "`" + call.callee.text() +
+                      "` of `stage_time` is over the stages of one step",
+                  "`for N` after the condition asks for it N steps in a row");
+  }
+  Part part = addMeasure(Metric::StageTime, Quantity::Seconds, textOf(call));
+  result.terms.back()->measure->statistic = statistic;
+  if (statistic == Statistic::Spread) {
+    part.quantity = Quantity::Plain;
+  }
+  return part;
+}
+
 // `mean(loss, 20)`.
 std::optional<Part> Builder::buildStatistic(const CallExpr &call,
                                             Statistic statistic) {
   std::string name = call.callee.text();
+  if (!call.args.empty() && isStageTime(call.args.front())) {
+    return buildOverStages(call, statistic);
+  }
   if (call.args.size() != 2 || call.args[0].name || call.args[1].name) {
     return refuse(call.range,
                   "`" + name + "` takes a metric and a number of steps",
@@ -224,6 +258,9 @@ std::optional<Part> Builder::buildCall(const CallExpr &call) {
   std::string name = call.callee.text();
   if (name == "mean") {
     return buildStatistic(call, Statistic::Mean);
+  }
+  if (name == "max" && !call.args.empty() && isStageTime(call.args.front())) {
+    return buildOverStages(call, Statistic::Max);
   }
   if (name == "max" && call.args.size() == 2 &&
       dynCast<NameExpr>(call.args[0].value) &&

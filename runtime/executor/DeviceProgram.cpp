@@ -53,8 +53,12 @@ Status DeviceProgram::execute(const Operation &operation) {
     transport->start(call.channel, at(call.source), at(call.target));
     break;
   }
-  case Operation::Wait:
-    return transport->wait(collectives[operation.index].channel);
+  case Operation::Wait: {
+    uint64_t begin = countsWaits ? traceClock() : 0;
+    Status status = transport->wait(collectives[operation.index].channel);
+    nanosecondsWaited += countsWaits ? traceClock() - begin : 0;
+    return status;
+  }
   case Operation::LoopBegin:
   case Operation::LoopEnd:
   case Operation::StepBegin:

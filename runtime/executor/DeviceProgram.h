@@ -78,6 +78,11 @@ public:
   /// Corrects all addresses; between two runs.
   void moveAddresses(std::span<const AddressRange> ranges);
 
+  /// From now on the time spent waiting for others is counted.
+  void countWaits() { countsWaits = true; }
+  /// Of all runs so far, in nanoseconds.
+  uint64_t waited() const { return nanosecondsWaited; }
+
   size_t instructions() const { return code.size(); }
 
 private:
@@ -144,6 +149,8 @@ private:
   transport::Transport *transport = nullptr;
   int64_t deviceNumber = 0;
   const StepHook *hook = nullptr;
+  bool countsWaits = false;
+  uint64_t nanosecondsWaited = 0;
   std::vector<Operation> code;
   std::vector<KernelCall> kernels;
   std::vector<Patch> patches;

@@ -315,7 +315,42 @@ Status Engine::run(int64_t coordinate, size_t program,
       transport::runTask(piece.task, &tensors);
     }
   }
-  return seat.programs[program]->run(events);
+  DeviceProgram &code = *seat.programs[program];
+  if (!timesStages) {
+    return code.run(events);
+  }
+  uint64_t begin = traceClock(), waited = code.waited();
+  Status status = code.run(events);
+  seat.worked = traceClock() - begin - (code.waited() - waited);
+  if (coordinate == 0) {
+    ranLast = program;
+  }
+  return status;
+}
+
+void Engine::timeStages() {
+  timesStages = true;
+  for (Seat &seat : seats) {
+    for (std::optional<DeviceProgram> &program : seat.programs) {
+      program->countWaits();
+    }
+  }
+}
+
+std::vector<double> Engine::stageTimes() const {
+  const format::PipelineT *pipeline =
+      format::pipelineOf(*plan().programs[ranLast]);
+  std::vector<double> times;
+  for (int64_t at = 0; at < coordinates(); ++at) {
+    size_t stage =
+        static_cast<size_t>(pipeline && !pipeline->pipe.empty()
+                                ? placement->mesh.rankAlong(at, pipeline->pipe)
+                                : at);
+    times.resize(std::max(times.size(), stage + 1));
+    times[stage] =
+        std::max(times[stage], static_cast<double>(seats[at].worked) * 1e-9);
+  }
+  return times;
 }
 
 int Engine::find(const std::string &name) const {

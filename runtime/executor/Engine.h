@@ -81,6 +81,12 @@ public:
   /// are the global arrays of its inputs.
   Status run(int64_t coordinate, size_t program,
              std::span<const int32_t *const> arrays, EventList *events);
+  /// Notes from now on how long each coordinate works in a run.
+  void timeStages();
+  /// What each stage worked in the program that ran last, in seconds, without
+  /// waiting for others: of its devices the one that took longest. Without a
+  /// pipeline each device is a stage.
+  std::vector<double> stageTimes() const;
   /// Releases all that wait.
   void abort(const Status &reason) { hub->abort(reason); }
 
@@ -109,6 +115,7 @@ private:
     std::vector<std::optional<format::Slots>> slotTables; ///< by program
     std::vector<std::optional<DeviceProgram>> programs;
     std::vector<std::vector<InputPiece>> inputPieces; ///< by program
+    uint64_t worked = 0;    ///< nanoseconds of the last run
     Workplace where;        ///< to which the addresses in programs belong
     device::Memory standIn; ///< until the first `place`
   };
@@ -121,6 +128,8 @@ private:
   std::unique_ptr<transport::ThreadHub> hub;
   std::vector<Seat> seats; ///< by coordinate
   WorkBytes bytes;
+  bool timesStages = false;
+  size_t ranLast = 0; ///< program
 
   Status measure(Seat &seat, int64_t coordinate);
   Status standIn(Seat &seat, int64_t coordinate);

@@ -51,6 +51,7 @@ struct Session::Implementation {
   std::unique_ptr<Crew> crew;        ///< after what its threads use
   std::vector<int64_t> coordinateOf; ///< by device; -1: it has nothing to do
   Status broken;                     ///< the first failure of a device
+  bool timesStages = false;
   bool tracing = false;
   size_t traceLimit = 0;
   std::vector<TracedPlan> traced; ///< what ran before the last hop
@@ -170,6 +171,9 @@ Result<Engine *> Session::Implementation::prepare(size_t plan) {
   CLEAVE_TRY(crew->all([&added](int64_t device) {
     return device < added.coordinates() ? added.resolve(device) : Status();
   }));
+  if (timesStages) {
+    added.timeStages();
+  }
   return engines.emplace(plan, std::move(*made)).first->second.get();
 }
 
@@ -546,6 +550,18 @@ Result<float> Session::scalar(const std::string &program, OutputKind kind) {
     return Status::error("the output is not a scalar");
   }
   return values->front();
+}
+
+void Session::timeStages() {
+  implementation->timesStages = true;
+  for (auto &[plan, engine] : implementation->engines) {
+    engine->timeStages();
+  }
+}
+
+std::vector<double> Session::stageTimes() const {
+  return implementation->timesStages ? implementation->engine->stageTimes()
+                                     : std::vector<double>();
 }
 
 void Session::cancel(const Status &reason) {

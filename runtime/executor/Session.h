@@ -113,6 +113,11 @@ public:
     return run(program, std::span(feeds.begin(), feeds.size()));
   }
 
+  /// From now on the session notes how long stages work; under every plan.
+  void timeStages();
+  /// See Engine::stageTimes; empty where it was not asked to note them.
+  std::vector<double> stageTimes() const;
+
   /// Of the program that ran last. The first output of the kind (and name).
   Result<float> scalar(const std::string &program, format::OutputKind kind);
   Result<std::vector<float>> output(const std::string &program,

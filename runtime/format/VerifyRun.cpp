@@ -16,6 +16,10 @@ static Status verifyMeasure(const MeasureT &measure) {
       measure.collective > CollectiveKind::MAX) {
     return Status::error("it reads an unknown metric");
   }
+  if (measure.metric == Metric::StageTime &&
+      (measure.statistic == Statistic::Last || measure.window != 1)) {
+    return Status::error("it reads the time of stages, and not what of it");
+  }
   if (measure.window < 1 || measure.window > longestWindow) {
     return Status::error("it reads a window of " +
                          std::to_string(measure.window) + " steps");

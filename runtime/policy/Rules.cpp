@@ -26,7 +26,8 @@ Rules::Rules(const format::RunT &run) : run(run) {
     rules.push_back({table.get()});
     for (const auto &term : table->condition) {
       const MeasureT *measure = term->measure.get();
-      if (measure && measure->statistic != Statistic::Last) {
+      if (measure && measure->statistic != Statistic::Last &&
+          measure->metric != format::Metric::StageTime) {
         windows.push_back({measure, std::vector<double>(measure->window)});
       }
     }
@@ -44,7 +45,8 @@ bool Rules::reads(format::Metric metric) const {
   return false;
 }
 
-/// Over a full window. The spread is the largest by the smallest.
+/// Over a full window, or over all stages. The spread is the largest by the
+/// smallest.
 static double statisticOf(Statistic statistic,
                           const std::vector<double> &values) {
   double sum = 0, least = values.front(), most = values.front();
@@ -66,6 +68,11 @@ static double statisticOf(Statistic statistic,
 
 double Rules::valueOf(const MeasureT &measure, const Readings &readings,
                       bool &filling) const {
+  if (measure.metric == format::Metric::StageTime) {
+    return readings.stages.empty()
+               ? unknown
+               : statisticOf(measure.statistic, readings.stages);
+  }
   if (measure.statistic == Statistic::Last) {
     return readings[measure.metric];
   }

@@ -40,6 +40,10 @@ struct Readings {
     return values[static_cast<size_t>(metric)];
   }
 
+  /// What each stage computed in the step, in seconds: StageTime, of which a
+  /// rule reads a statistic over the stages.
+  std::vector<double> stages;
+
 private:
   std::array<double, static_cast<size_t>(format::Metric::MAX) + 1> values;
 };

@@ -210,6 +210,9 @@ Status Trainer::prepare() {
   current.micros = session->plan().micros;
   if (session->set().run) {
     rules.emplace(*session->set().run);
+    if (rules->reads(format::Metric::StageTime)) {
+      session->timeStages();
+    }
   }
   CLEAVE_TRY(openBatches());
   CLEAVE_TRY(load());
@@ -255,6 +258,7 @@ Status Trainer::step() {
   seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
           .count();
+  stageTimes = session->stageTimes();
   state.cursor += static_cast<uint64_t>(batches->size());
   Result<float> value = session->scalar("train", format::OutputKind::Loss);
   if (!value) {

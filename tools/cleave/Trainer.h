@@ -118,6 +118,7 @@ private:
   int64_t done = 0;  ///< steps, towards --steps
   int64_t first = 0; ///< `done` at the start
   double seconds = 0;
+  std::vector<double> stageTimes; ///< of the step, where a rule reads them
   bool stopped = false;
   bool stoppedByRule = false;
   Status trouble;

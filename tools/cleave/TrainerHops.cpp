@@ -311,6 +311,7 @@ policy::Readings Trainer::readings() const {
                            static_cast<double>(batches->tokens()) /
                            static_cast<double>(batches->size());
   result[Metric::StepTime] = seconds;
+  result.stages = stageTimes;
   if (norm) {
     result[Metric::GradientNorm] = *norm;
   }

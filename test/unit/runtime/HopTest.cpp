@@ -14,7 +14,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 using namespace cleave;
 using namespace cleave::executor;
@@ -118,6 +120,31 @@ TEST(Hop, TrainingGoesOnAsUnderOnePlan) {
         ASSERT_NEAR(a[i], b[i], 1e-5 * largest) << leaf << " " << i;
       }
     }
+  }
+}
+
+TEST(Hop, StagesAreTimedUnderEveryPlan) {
+  SessionOptions options;
+  options.stepDelay = [](int64_t device, const format::Step &) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(4 * (device + 1)));
+  };
+  std::unique_ptr<Session> session = openSession("stages2", options);
+  ASSERT_TRUE(session->train({{"ids", someIds(0)}}).ok());
+  EXPECT_TRUE(session->stageTimes().empty());
+  session->timeStages();
+  for (const char *plan : {"stages2", "five"}) {
+    hop(*session, plan);
+    ASSERT_TRUE(session->train({{"ids", someIds(0)}}).ok());
+    // Each stage sleeps forward and backward of each microbatch; the others
+    // wait for it meanwhile, which does not count.
+    std::vector<double> times = session->stageTimes();
+    bool five = session->plan().name == std::string("five");
+    int micros = five ? 8 : 2;
+    ASSERT_EQ(times.size(), five ? 5u : 2u);
+    for (size_t stage = 0; stage < times.size(); ++stage) {
+      EXPECT_GE(times[stage], 0.004 * (stage + 1) * 2 * micros);
+    }
+    EXPECT_LT(times.front(), times.back());
   }
 }
 

@@ -48,6 +48,31 @@ std::unique_ptr<RuleT> rule(Metric metric, TermKind op, double limit,
   return result;
 }
 
+TEST(Rules, StatisticsOverStages) {
+  RunT run;
+  auto spread = std::make_unique<RuleT>();
+  spread->condition.push_back(measure(Metric::StageTime, Statistic::Spread, 1));
+  spread->condition.push_back(term(TermKind::Number, 1.25));
+  spread->condition.push_back(term(TermKind::Greater));
+  spread->during = 2;
+  run.rules.push_back(std::move(spread));
+  Rules rules(run);
+  EXPECT_TRUE(rules.reads(Metric::StageTime));
+  std::vector<std::string> notes;
+  auto fires = [&](const std::vector<double> &stages) {
+    Readings readings;
+    readings.stages = stages;
+    return rules.after(readings, notes).size();
+  };
+  EXPECT_EQ(fires({1, 1.2, 1}), 0u);
+  EXPECT_EQ(fires({1, 1.3, 1}), 0u);
+  EXPECT_EQ(fires({1.3, 1.2, 1}), 1u); // for two steps
+  EXPECT_EQ(fires({1.3, 1.2, 1}), 0u); // once
+  EXPECT_TRUE(notes.empty());
+  EXPECT_EQ(fires({}), 0u); // nobody measured
+  EXPECT_EQ(notes.size(), 1u);
+}
+
 struct Driver {
   explicit Driver(RunT &run) : rules(run) {}
 
