@@ -12,6 +12,11 @@
 #include <cstdio>
 #include <cstring>
 
+#include <cstdio>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 namespace cleave::data {
 
 Vocabulary::Vocabulary(std::vector<uint32_t> codePoints)
@@ -251,6 +256,27 @@ Status Corpus::checkIds(int64_t bound) const {
     }
   }
   return Status();
+}
+
+std::string Corpus::fingerprint() const {
+  constexpr uint64_t block = uint64_t(1) << 20, blocks = 64;
+  uint64_t size = file.size();
+  XXH64_state_t state;
+  XXH64_reset(&state, size);
+  if (size <= block * blocks) {
+    XXH64_update(&state, file.data(), size);
+  } else {
+    for (uint64_t i = 0; i < blocks; ++i) {
+      // The first begins with the file, the last ends with it.
+      uint64_t at = (size - block) / (blocks - 1) * i;
+      XXH64_update(&state, file.data() + (i + 1 == blocks ? size - block : at),
+                   block);
+    }
+  }
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx",
+                static_cast<unsigned long long>(XXH64_digest(&state)));
+  return text;
 }
 
 Result<uint64_t> Corpus::samples(Part part, int64_t seq, int64_t shift) const {

@@ -81,6 +81,10 @@ public:
   /// [0, bound).
   Status checkIds(int64_t bound) const;
 
+  /// Tells other data: 16 hexadecimal digits of XXH64 over the file's size and
+  /// its bytes, or over 64 blocks of a MiB spread over it where it is larger.
+  std::string fingerprint() const;
+
   /// How many samples a part has for windows of `seq` that are shifted by at
   /// most `shift`; fails, saying what is needed, where it has none.
   Result<uint64_t> samples(Part part, int64_t seq, int64_t shift) const;

@@ -24,7 +24,7 @@
 namespace cleave::tools {
 
 /// Sample numbers mean the same samples only in the same data.
-static const char *const samplesKey = "data_samples";
+static const char *const dataKey = "data";
 static const char *const planKey = "plan";
 /// What decides which rules fire next.
 static const char *const rulesKey = "rules";
@@ -64,17 +64,26 @@ Status Trainer::findSnapshot() {
   return Status();
 }
 
-Status Trainer::checkData(const state::Metadata &metadata) const {
-  std::string now = std::to_string(batches->samples());
-  auto then = metadata.find(samplesKey);
-  if (options.resume.empty() || then == metadata.end() || then->second == now) {
+Status Trainer::checkSnapshot(const state::Metadata &metadata) const {
+  if (options.resume.empty()) {
     return Status();
   }
-  return Status::error("`" + options.data + "` has " + now +
-                       " sequences, and the data that `" + loaded +
-                       "` was trained with " + then->second +
-                       ": it would go on with other samples (`--load` starts "
-                       "from a state with any data)");
+  auto model = metadata.find("model");
+  if (model != metadata.end() && model->second != session->set().model) {
+    return Status::error("`" + loaded + "` is of model `" + model->second +
+                         "`, and `" + options.file + "` of `" +
+                         session->set().model +
+                         "` (`--load` starts from any state that fits)");
+  }
+  auto data = metadata.find(dataKey);
+  if (data != metadata.end() && data->second != corpus->fingerprint()) {
+    return Status::error("`" + options.data + "` is not the data that `" +
+                         loaded +
+                         "` was trained with: it would go on with other "
+                         "samples (`--load` starts from a state with any "
+                         "data)");
+  }
+  return Status();
 }
 
 /// Rules go on where they were; those of another source begin anew.
@@ -106,7 +115,7 @@ Status Trainer::load() {
     first = done = static_cast<int64_t>(session->state().step);
     CLEAVE_TRY(restoreRules(*metadata));
   }
-  return checkData(*metadata);
+  return checkSnapshot(*metadata);
 }
 
 /// A text keeps the ids that the checkpoint was trained with.
@@ -346,7 +355,7 @@ int64_t Trainer::snapshotEvery() const {
 void Trainer::takeSnapshot() {
   state::Metadata extra = metadataOfData();
   extra[planKey] = session->plan().name;
-  extra[samplesKey] = std::to_string(batches->samples());
+  extra[dataKey] = corpus->fingerprint();
   if (rules) {
     extra[rulesKey] = rules->text();
   }

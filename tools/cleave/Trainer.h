@@ -55,7 +55,7 @@ public:
 private:
   Status load();
   Status findSnapshot();
-  Status checkData(const state::Metadata &metadata) const;
+  Status checkSnapshot(const state::Metadata &metadata) const;
   Status openData();
   Status prepareHops();
   Status openBatches();
