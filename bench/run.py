@@ -3,7 +3,7 @@
 
 usage: bench/run.py --cleave BIN --work FOLDER --text FILE [--rounds N]
                     [--only step|pipeline|overhead|hops|where|build]
-                    [--write docs/performance.md]
+                    [--sizes medium,large] [--write docs/performance.md]
 
 Rounds alternate between them, so that a change of the machine's speed falls on
 all; a ratio is taken within each round. Tables give the median and, in
@@ -157,10 +157,11 @@ def bench_step(bench):
            "each device, and as many threads for the peers on the same cores; "
            "milliseconds. PyTorch: eager with fused attention and fused AdamW, and "
            "under `torch.compile`. JAX: layers scanned, the same mesh.", ""]
-    names = list(SIZES)
+    names = bench.options.sizes.split(",")
     out += [row("", "layers × width", "heads", "context", "vocabulary", "batch"),
             row(*["---"] * 6)]
-    for name, s in SIZES.items():
+    for name in names:
+        s = SIZES[name]
         out.append(row(name, f"{s['layers']} × {s['width']}", s["heads"], s["length"],
                        s["tokens"], s["sequences"]))
     out += ["", row("size", "devices", "Cleave", "PyTorch", "compiled", "JAX",
@@ -432,6 +433,8 @@ def main():
     parser.add_argument("--only", choices=["step", "pipeline", "overhead", "hops", "where",
                                            "build"])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", default=",".join(SIZES),
+                        help="of the steps; default: all of " + ",".join(SIZES))
     parser.add_argument("--scratch", type=pathlib.Path, default=pathlib.Path("/dev/shm"),
                         help="where a peer's checkpoints go: memory")
     parser.add_argument("--write", type=pathlib.Path)
