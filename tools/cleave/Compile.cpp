@@ -50,6 +50,7 @@ private:
   bool makeEntries();
   bool makeEntry(const EntryRequest &request);
   std::unique_ptr<sema::Model> prepareTrain(std::unique_ptr<sema::Model> model);
+  std::optional<PlanReport> addPlan(const plan::Elaborated &elaborated);
   bool makePlan(const PlanRequest &request);
   bool elaborateRun();
   void findVaried();
@@ -462,6 +463,28 @@ std::optional<plan::Elaborated> Compiler::elaboratePlan(
                                    diags);
 }
 
+/// Adds a plan, or a variant of one, to the set.
+std::optional<PlanReport>
+Compiler::addPlan(const plan::Elaborated &elaborated) {
+  std::optional<Pipelined> pipelined =
+      makePipelined(frontend, elaborated, sampleDim());
+  if (!pipelined || !fitsReproducible(pipelined->train)) {
+    return std::nullopt;
+  }
+  PlanReport report;
+  report.model = result.model().name;
+  report.plan = pipelined->train;
+  OwningOpRef<ModuleOp> module =
+      partitionEntries(elaborated, *pipelined, report);
+  if (!module || !lowerPlan(*module, *pipelined, report)) {
+    return std::nullopt;
+  }
+  if (!result.stopped && options.emit) {
+    result.set.plans.back()->batch = sampleCount();
+  }
+  return report;
+}
+
 bool Compiler::makePlan(const PlanRequest &request) {
   std::optional<plan::Elaborated> elaborated =
       elaboratePlan(request, facts, std::nullopt, frontend.diags);
@@ -469,28 +492,11 @@ bool Compiler::makePlan(const PlanRequest &request) {
     return false;
   }
   elaborated->plan.name = request.name;
-  std::optional<Pipelined> pipelined =
-      makePipelined(frontend, *elaborated, sampleDim());
-  if (!pipelined) {
+  std::optional<PlanReport> added = addPlan(*elaborated);
+  if (!added) {
     return false;
   }
-  if (!fitsReproducible(pipelined->train)) {
-    return false;
-  }
-  PlanReport report;
-  report.model = result.model().name;
-  report.plan = pipelined->train;
-  OwningOpRef<ModuleOp> module =
-      partitionEntries(*elaborated, *pipelined, report);
-  if (!module) {
-    return false;
-  }
-  if (!lowerPlan(*module, *pipelined, report)) {
-    return false;
-  }
-  if (!result.stopped && options.emit) {
-    result.set.plans.back()->batch = sampleCount();
-  }
+  PlanReport &report = *added;
   // Reduced sizes are for verify: a plan's figures are of its real ones.
   bool kept = true;
   if (options.overrides.empty()) {
@@ -626,23 +632,12 @@ bool Compiler::makeVariant(const PlanRequest &request, int64_t batch,
     return false;
   }
   elaborated->plan.name = name;
-  std::optional<Pipelined> pipelined =
-      makePipelined(frontend, *elaborated, sampleDim());
-  if (!pipelined) {
-    return false;
-  }
-  PlanReport report;
-  report.model = result.model().name;
-  report.plan = pipelined->train;
-  OwningOpRef<ModuleOp> module =
-      partitionEntries(*elaborated, *pipelined, report);
-  if (!module || !lowerPlan(*module, *pipelined, report)) {
+  if (!addPlan(*elaborated)) {
     return false;
   }
   if (!result.stopped) {
     format::PlanT &plan = *result.set.plans.back();
     plan.of = request.name;
-    plan.batch = sampleCount();
     plan.micros = micros;
   }
   return true;
