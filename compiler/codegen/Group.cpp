@@ -9,8 +9,10 @@
 
 #include "compiler/reproducible/Reproducible.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/SetVector.h"
 #include <queue>
+#include <tuple>
 
 using namespace mlir;
 using namespace cleave;
@@ -38,12 +40,39 @@ SmallVector<Value> codegen::readsOf(Operation *op) {
   return reads.takeVector();
 }
 
+bool codegen::isOfUpdate(Operation *op) {
+  if (clv::ScopeAttr scope = clv::scopeOf(op)) {
+    return scope.getPhase() == clv::Phase::Update;
+  }
+  return op
+      ->walk([&](Operation *inner) {
+        clv::ScopeAttr scope = inner == op ? nullptr : clv::scopeOf(inner);
+        return scope && scope.getPhase() == clv::Phase::Update
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+llvm::DenseSet<Operation *> codegen::updatesOf(Block &block) {
+  llvm::DenseSet<Operation *> updates;
+  for (Operation &op : block.without_terminator()) {
+    if (isOfUpdate(&op) || llvm::any_of(readsOf(&op), [&](Value value) {
+          return updates.contains(value.getDefiningOp());
+        })) {
+      updates.insert(&op);
+    }
+  }
+  return updates;
+}
+
 namespace {
 
 struct Node {
   SmallVector<Operation *> members;
   Operation *op = nullptr; ///< null for kernels
   bool alive = true;
+  bool isUpdate = false;
 };
 
 class Scheduler {
@@ -56,6 +85,7 @@ private:
   SmallVector<Node> nodes;
   llvm::DenseMap<Operation *, int> nodeOf;
   llvm::DenseMap<Operation *, int> position;
+  llvm::DenseSet<Operation *> updates; ///< of a function's block
   /// The operations that make what one of this block reads.
   llvm::DenseMap<Operation *, llvm::SetVector<Operation *>> makers;
 
@@ -92,6 +122,7 @@ void Scheduler::addNode(Operation *op) {
   } else {
     node.op = op;
   }
+  node.isUpdate = updates.contains(op);
   nodeOf[op] = static_cast<int>(nodes.size());
   nodes.push_back(std::move(node));
 }
@@ -165,7 +196,8 @@ bool Scheduler::reachesIndirectly(int from, int to) {
 
 bool Scheduler::merge(int into, int node) {
   Node &a = nodes[into], &b = nodes[node];
-  if (into == node || a.op || b.op || !a.alive || !b.alive) {
+  if (into == node || a.op || b.op || !a.alive || !b.alive ||
+      a.isUpdate != b.isUpdate) {
     return false;
   }
   SmallVector<Operation *> members = a.members;
@@ -291,8 +323,8 @@ void Scheduler::fuse() {
   }
 }
 
-/// Program order, except that a kernel stands where its last member does and a
-/// collective as early as it can.
+/// Program order, except that a kernel stands where its last member does, a
+/// collective as early as it can, and the update after all else.
 SmallVector<Step> Scheduler::order() {
   int count = static_cast<int>(nodes.size());
   SmallVector<SmallVector<int>> successors(count);
@@ -313,21 +345,22 @@ SmallVector<Step> Scheduler::order() {
       priority[node] = position[last];
     }
   }
-  using Entry = std::pair<int, int>;
+  using Entry = std::tuple<bool, int, int>; ///< is it the update, priority
   std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
   for (int node = 0; node < count; ++node) {
     if (nodes[node].alive && waiting[node] == 0) {
-      ready.push({priority[node], node});
+      ready.push({nodes[node].isUpdate, priority[node], node});
     }
   }
   SmallVector<Step> steps;
   while (!ready.empty()) {
-    int node = ready.top().second;
+    int node = std::get<2>(ready.top());
     ready.pop();
-    steps.push_back({nodes[node].members, nodes[node].op});
+    steps.push_back(
+        {nodes[node].members, nodes[node].op, nodes[node].isUpdate});
     for (int after : successors[node]) {
       if (--waiting[after] == 0) {
-        ready.push({priority[after], after});
+        ready.push({nodes[after].isUpdate, priority[after], after});
       }
     }
   }
@@ -335,6 +368,9 @@ SmallVector<Step> Scheduler::order() {
 }
 
 SmallVector<Step> Scheduler::run() {
+  if (isa<func::FuncOp>(block.getParentOp())) {
+    updates = updatesOf(block);
+  }
   int next = 0;
   for (Operation &op : block) {
     position[&op] = next++;

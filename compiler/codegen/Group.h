@@ -62,10 +62,18 @@ bool isOrderedSum(mlir::Operation *op);
 bool isCheap(mlir::Operation *op);
 /// The value that a repeat's body knows its iteration by.
 bool isIteration(mlir::Value value);
+/// The operations of a function's block that update the state, or read what
+/// such ones make. They come last, in kernels of their own: so a step is two
+/// parts, and the second can run under another plan.
+llvm::DenseSet<mlir::Operation *> updatesOf(mlir::Block &block);
+/// Whether an operation, or one inside it, is of the update's phase.
+bool isOfUpdate(mlir::Operation *op);
+
 /// What one step of a schedule does: a kernel, or another operation alone.
 struct Step {
   llvm::SmallVector<mlir::Operation *> members; ///< of a kernel; else empty
   mlir::Operation *op = nullptr;                ///< otherwise
+  bool isUpdate = false;                        ///< see updatesOf
 };
 
 /// The steps of a block in an order that respects dependences. Operations that

@@ -143,6 +143,7 @@ llvm::Error ActionBuilder::build(Block &block, Actions &actions,
     auto action = std::make_unique<Action>(op->getLoc());
     action->parent = parent;
     action->scope = clv::scopeOf(op);
+    action->isUpdate = step.isUpdate;
     if (llvm::Error error = fill(*action, step)) {
       std::string text;
       llvm::raw_string_ostream(text) << op->getLoc();
@@ -170,8 +171,8 @@ static void collectReads(const Action &action, llvm::DenseSet<Value> &reads) {
   }
 }
 
-/// A collective is waited for right before its first reader, or at the end of
-/// its block.
+/// A collective is waited for right before its first reader, before the update
+/// begins, or at the end of its block.
 void ActionBuilder::insertWaits(Actions &actions) {
   Actions result;
   llvm::MapVector<Value, Action *> pending;
@@ -182,9 +183,19 @@ void ActionBuilder::insertWaits(Actions &actions) {
     action->op = start->op;
     action->parent = start->parent;
     action->scope = start->scope;
+    action->isUpdate = start->isUpdate;
     result.push_back(std::move(action));
   };
+  auto waitForAll = [&] {
+    for (auto &[value, start] : pending) {
+      wait(start);
+    }
+    pending.clear();
+  };
   for (auto &action : actions) {
+    if (action->isUpdate && !result.empty() && !result.back()->isUpdate) {
+      waitForAll();
+    }
     llvm::DenseSet<Value> reads;
     collectReads(*action, reads);
     pending.remove_if([&](auto &entry) {
@@ -199,9 +210,7 @@ void ActionBuilder::insertWaits(Actions &actions) {
     }
     result.push_back(std::move(action));
   }
-  for (auto &[value, start] : pending) {
-    wait(start);
-  }
+  waitForAll();
   actions = std::move(result);
 }
 

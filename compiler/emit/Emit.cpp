@@ -219,6 +219,15 @@ llvm::DenseMap<int, layout::Layout> ProgramWriter::leafLayouts() {
   return layouts;
 }
 
+/// A value that others find in its place.
+std::unique_ptr<format::OutputT> ProgramWriter::outputOf(Value result) {
+  auto table = std::make_unique<format::OutputT>();
+  table->value = value(result, placement.placeOf(result));
+  table->dims = dimNames(result);
+  table->sizes = sizesOf(result);
+  return table;
+}
+
 void ProgramWriter::writeOutputs() {
   Operation *terminator = function.getBody().front().getTerminator();
   for (auto [i, result] : llvm::enumerate(terminator->getOperands())) {
@@ -226,20 +235,56 @@ void ProgramWriter::writeOutputs() {
       continue;
     }
     StringRef kind = attribute(true, i, "clv.result");
-    auto table = std::make_unique<format::OutputT>();
+    std::unique_ptr<format::OutputT> table = outputOf(result);
     table->kind = kind == "loss"            ? format::OutputKind::Loss
                   : kind == "gradient_norm" ? format::OutputKind::GradientNorm
                   : kind == "gradient"      ? format::OutputKind::Gradient
                                             : format::OutputKind::Output;
     table->name = attribute(true, i, "clv.path").str();
-    table->value = value(result, placement.placeOf(result));
-    table->dims = dimNames(result);
-    table->sizes = sizesOf(result);
     if (auto residence = function.getResultAttrOfType<DenseI64ArrayAttr>(
             i, pipe::PipeDialect::kResidence)) {
       table->residence = residencesOf(residence);
     }
     program->outputs.push_back(std::move(table));
+  }
+}
+
+/// Whether a repeat stacks a value, a slice in each iteration.
+static bool isStacked(Value value) {
+  auto result = dyn_cast<OpResult>(rootOf(value));
+  auto repeat =
+      result ? dyn_cast<clv::RepeatOp>(result.getOwner()) : clv::RepeatOp();
+  return repeat && result.getResultNumber() >= repeat.getCarried().size();
+}
+
+/// The instructions, and where the update begins.
+void ProgramWriter::writeUpdate(const Actions &actions) {
+  SmallVector<uint32_t> ends; ///< by action: how many instructions
+  for (const auto &action : actions) {
+    if (action->isUpdate && !handovers.empty() && program->update == 0) {
+      program->update = static_cast<uint32_t>(program->body.size());
+    }
+    writeAction(*action, program->body);
+    ends.push_back(static_cast<uint32_t>(program->body.size()));
+  }
+  for (const Handover &handover : handovers) {
+    auto table = std::make_unique<format::HandoverT>();
+    table->gradient = outputOf(handover.value);
+    table->gradient->kind = format::OutputKind::Gradient;
+    table->gradient->name = handover.path.str();
+    table->ready = ends[makerOf(handover.value, actions)];
+    if (isStacked(handover.value)) {
+      table->loop = static_cast<int32_t>(table->ready) - 1;
+    }
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      auto residence = function.getArgAttrOfType<DenseI64ArrayAttr>(
+          i, pipe::PipeDialect::kResidence);
+      if (residence && attribute(false, i, "clv.role") == "param" &&
+          attribute(false, i, "clv.path") == handover.path) {
+        table->gradient->residence = residencesOf(residence);
+      }
+    }
+    program->handovers.push_back(std::move(table));
   }
 }
 
@@ -269,7 +314,8 @@ llvm::Expected<std::unique_ptr<format::ProgramT>> ProgramWriter::write() {
       [&](unsigned i) { return inputs[i]; },
       [&](unsigned i) { return resultLeaves[i]; });
   program->arena_bytes = placement.arenaBytes;
-  writeActions(*actions, program->body);
+  handovers = handoversOf(function);
+  writeUpdate(*actions);
   writeCopies(placement.last, tables.site(function.getLoc(), {}, "copy", ""),
               program->body);
   writeOutputs();

@@ -357,40 +357,33 @@ void ProgramWriter::writeMicro(const Action &action, Body &body) {
   push(body, std::move(table));
 }
 
+void ProgramWriter::writeAction(const Action &action, Body &body) {
+  switch (action.kind) {
+  case Action::Kernel:
+    return writeKernel(action, body);
+  case Action::Contraction:
+    return writeContraction(action, body);
+  case Action::Move:
+    return writeMove(action, body);
+  case Action::Start:
+    return isa<pipe::ShareOp>(action.op) ? writeShare(action, body)
+                                         : writeStart(action, body);
+  case Action::Wait: {
+    format::WaitT wait;
+    wait.id = collectives.lookup(action.start);
+    return push(body, std::move(wait));
+  }
+  case Action::Loop:
+    return writeLoop(action, body);
+  case Action::Frame:
+    return writeOnly(action, body);
+  case Action::Micro:
+    return writeMicro(action, body);
+  }
+}
+
 void ProgramWriter::writeActions(const Actions &actions, Body &body) {
   for (const auto &action : actions) {
-    switch (action->kind) {
-    case Action::Kernel:
-      writeKernel(*action, body);
-      break;
-    case Action::Contraction:
-      writeContraction(*action, body);
-      break;
-    case Action::Move:
-      writeMove(*action, body);
-      break;
-    case Action::Start:
-      if (isa<pipe::ShareOp>(action->op)) {
-        writeShare(*action, body);
-      } else {
-        writeStart(*action, body);
-      }
-      break;
-    case Action::Wait: {
-      format::WaitT wait;
-      wait.id = collectives.lookup(action->start);
-      push(body, std::move(wait));
-      break;
-    }
-    case Action::Loop:
-      writeLoop(*action, body);
-      break;
-    case Action::Frame:
-      writeOnly(*action, body);
-      break;
-    case Action::Micro:
-      writeMicro(*action, body);
-      break;
-    }
+    writeAction(*action, body);
   }
 }

@@ -333,6 +333,10 @@ void Orderer::run() {
         !isa<RankedTensorType>(op->getResult(0).getType())) {
       return;
     }
+    if (isa<clv::ConstantOp>(op) ||
+        (isa<clv::BroadcastOp>(op) && rankOf(op->getOperand(0)) == 0)) {
+      return; // the same in any order: what is added to it decides
+    }
     if (isa<clv::DotOp, clv::ScatterAddOp>(op)) {
       followReaders(op->getResult(0));
     }

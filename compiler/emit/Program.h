@@ -42,6 +42,7 @@ struct Action {
   Actions body;             ///< of a loop, a frame, a micro
   int64_t begin = 0;        ///< position; of what has a body, before it
   int64_t end = 0;          ///< equal to begin where there is no body
+  bool isUpdate = false;    ///< of the function's block: see updatesOf
   Action *parent = nullptr; ///< what has it in its body
 
   bool hasBody() const { return kind >= Loop; }

@@ -8,7 +8,7 @@
 #ifndef CLEAVE_COMPILER_EMIT_PROGRAMWRITER_H
 #define CLEAVE_COMPILER_EMIT_PROGRAMWRITER_H
 
-#include "compiler/emit/Program.h"
+#include "compiler/emit/Handover.h"
 
 #include <map>
 
@@ -59,6 +59,7 @@ private:
   Placement placement;
   std::map<std::vector<int64_t>, uint32_t> values;
   llvm::DenseMap<const Action *, uint32_t> collectives;
+  llvm::SmallVector<Handover> handovers;
 
   using Body = std::vector<std::unique_ptr<format::InstructionT>>;
 
@@ -69,6 +70,8 @@ private:
   llvm::Error addInput(unsigned index, llvm::StringRef role);
   llvm::Error readResults();
   void writeOutputs();
+  std::unique_ptr<format::OutputT> outputOf(mlir::Value value);
+  void writeUpdate(const Actions &actions);
 
   uint32_t value(mlir::Value value, const Place &place);
   format::View view(mlir::Value value, const Place &place);
@@ -77,6 +80,7 @@ private:
                   llvm::StringRef reason = "");
   template <typename T> void push(Body &body, T &&action);
   void writeActions(const Actions &actions, Body &body);
+  void writeAction(const Action &action, Body &body);
   void writeKernel(const Action &action, Body &body);
   void writeContraction(const Action &action, Body &body);
   void writeMove(const Action &action, Body &body);

@@ -71,7 +71,7 @@ private:
   void readProgram(exec::ProgramOp program, format::ProgramT &table);
   std::unique_ptr<format::InputT> readInput(exec::InputOp input);
   std::unique_ptr<format::ValueT> readValue(exec::ValueOp value);
-  std::unique_ptr<format::OutputT> readOutput(exec::OutputOp output);
+  template <typename Op> std::unique_ptr<format::OutputT> readOutput(Op op);
   void readInstruction(Operation &op, Body &body);
   format::KernelT readKernel(exec::KernelOp kernel);
   format::ContractionT readContraction(exec::ContractOp contract);
@@ -402,9 +402,10 @@ std::unique_ptr<format::ValueT> PlanReader::readValue(exec::ValueOp op) {
   return value;
 }
 
-std::unique_ptr<format::OutputT> PlanReader::readOutput(exec::OutputOp op) {
+/// Of an output or a handover.
+template <typename Op>
+std::unique_ptr<format::OutputT> PlanReader::readOutput(Op op) {
   auto output = std::make_unique<format::OutputT>();
-  output->kind = static_cast<format::OutputKind>(op.getKind());
   output->name = op.getLabel().str();
   output->value = numbers.of(op.getValue());
   output->dims = texts(op.getDims());
@@ -428,6 +429,19 @@ void PlanReader::readProgram(exec::ProgramOp program, format::ProgramT &table) {
       table.values.push_back(readValue(value));
     } else if (auto output = dyn_cast<exec::OutputOp>(op)) {
       table.outputs.push_back(readOutput(output));
+      table.outputs.back()->kind =
+          static_cast<format::OutputKind>(output.getKind());
+    } else if (isa<exec::UpdateOp>(op)) {
+      table.update = static_cast<uint32_t>(table.body.size());
+    } else if (auto handover = dyn_cast<exec::HandoverOp>(op)) {
+      auto read = std::make_unique<format::HandoverT>();
+      read->gradient = readOutput(handover);
+      read->gradient->kind = format::OutputKind::Gradient;
+      read->ready = static_cast<uint32_t>(handover.getReady());
+      read->loop = handover.getLoop()
+                       ? static_cast<int32_t>(*handover.getLoop())
+                       : -1;
+      table.handovers.push_back(std::move(read));
     } else {
       readInstruction(op, table.body);
     }

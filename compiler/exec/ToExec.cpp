@@ -97,7 +97,8 @@ private:
   void writeInput(const format::InputT &input);
   llvm::Error writeValue(const format::ValueT &value);
   void writeOutput(const format::OutputT &output);
-  void writeBody(const Body &body);
+  /// `update`: the position before which the update begins, 0 for none.
+  void writeBody(const Body &body, uint32_t update = 0);
   void writeKernel(const format::KernelT &kernel);
   void writeContraction(const format::ContractionT &contraction);
   void writeMove(const format::MoveT &move);
@@ -345,10 +346,13 @@ void PlanWriter::writePipeline(const format::PipelineT &pipeline) {
 }
 
 /// No deeper than format::deepestLoop, which the set's verifier ensures.
-void PlanWriter::writeBody(const Body &body) {
-  for (const auto &instruction : body) {
+void PlanWriter::writeBody(const Body &body, uint32_t update) {
+  for (const auto &[i, instruction] : llvm::enumerate(body)) {
     const format::ActionUnion &action = instruction->action;
     nowhere();
+    if (update > 0 && i == update) {
+      w.create<exec::UpdateOp>();
+    }
     switch (action.type) {
     case format::Action::Kernel:
       writeKernel(*action.AsKernel());
@@ -408,8 +412,16 @@ llvm::Error PlanWriter::writeProgram(const format::ProgramT &program) {
       return error;
     }
   }
-  writeBody(program.body);
+  writeBody(program.body, program.update);
   nowhere();
+  for (const auto &handover : program.handovers) {
+    const format::OutputT &gradient = *handover->gradient;
+    w.create<exec::HandoverOp>(
+        gradient.name, values[gradient.value], uint64_t(handover->ready),
+        handover->loop < 0 ? IntegerAttr() : w.number(handover->loop),
+        w.texts(gradient.dims), gradient.sizes,
+        w.residence(gradient.residence));
+  }
   for (const auto &output : program.outputs) {
     writeOutput(*output);
   }

@@ -279,10 +279,12 @@ static void copyCheap(Operation *op, Block *body) {
   }
 }
 
-/// Runs of operations of the same stages become one `pipe.only`.
+/// Runs of operations of the same stages become one `pipe.only`; those of the
+/// update none with others.
 void StagePlacer::wrap() {
   Block &block = *micro->getBlock();
   SmallVector<std::pair<Stages, SmallVector<Operation *>>> runs;
+  llvm::DenseSet<Operation *> updates = codegen::updatesOf(block);
   Stages open = allStages;
   for (Operation &op : block.without_terminator()) {
     bool isCheap = codegen::isCheap(&op);
@@ -295,7 +297,8 @@ void StagePlacer::wrap() {
       open = allStages;
       continue;
     }
-    if (some != open) {
+    if (some != open ||
+        updates.contains(&op) != updates.contains(runs.back().second.front())) {
       runs.push_back({some, {}});
       open = some;
     }

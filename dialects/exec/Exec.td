@@ -291,6 +291,32 @@ def Exec_ValueOp : Exec_Declaration<"value", Exec_Buffer, [
   }];
 }
 
+def Exec_UpdateOp : Exec_Op<"update", [HasParent<"ProgramOp">]> {
+  let summary = "from here on the program updates the state";
+  let description = [{
+    What follows reads nothing of what stands before but the `handover`s.
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def Exec_HandoverOp : Exec_Op<"handover", [HasParent<"ProgramOp">]> {
+  let summary = "a gradient as the update reads it";
+  let description = [{
+    `exec.handover "layer/mlp/up" = %12 after 31 : [layer = 4, embed = 128]`:
+    whole after 31 instructions of the program. With `by 30` the instruction at
+    position 30 is a loop that makes a slice of the first dim in each iteration.
+  }];
+  let arguments = (ins StrAttr:$label, Exec_Buffer:$value, I64Attr:$ready,
+                       OptionalAttr<I64Attr>:$loop, StrArrayAttr:$dims,
+                       DenseI64ArrayAttr:$sizes,
+                       OptionalAttr<DenseI64ArrayAttr>:$residence);
+  let assemblyFormat = [{
+    $label `=` $value `after` $ready (`by` $loop^)? `:`
+    custom<Dims>($dims, $sizes) (`residing` $residence^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
 def Exec_OutputOp : Exec_Op<"output", [HasParent<"ProgramOp">]> {
   let summary = "what the program gives beside the new state";
   let description = [{

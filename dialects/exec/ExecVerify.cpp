@@ -378,11 +378,21 @@ LogicalResult ProgramOp::verifyRegions() {
     return failure();
   }
   bool outputs = false;
+  UpdateOp update;
   for (Operation &op : getBody().front()) {
-    if (isa<OutputOp>(op)) {
+    if (isa<OutputOp, HandoverOp>(op)) {
       outputs = true;
     } else if (outputs) {
       return op.emitOpError("stands after an output: those come last");
+    }
+    if (auto found = dyn_cast<UpdateOp>(op)) {
+      if (update) {
+        return op.emitOpError("is there twice");
+      }
+      update = found;
+    }
+    if (isa<HandoverOp>(op) && !update) {
+      return op.emitOpError("is of no update");
     }
   }
   auto pipelines = getBody().getOps<PipelineOp>();
@@ -488,24 +498,46 @@ LogicalResult ValueOp::verify() {
              : verifyStandsFor(*this, getInput().getDefiningOp<InputOp>());
 }
 
-LogicalResult OutputOp::verify() {
-  if (failed(verifyDeclared(*this)) ||
-      failed(verifyDims(*this, getDims(), getSizes())) ||
-      failed(verifyResidence(*this, getResidence()))) {
+/// What outputs and handovers have in common: a value with its global shape.
+template <typename Op> static LogicalResult verifyShown(Op op) {
+  if (failed(verifyDeclared(op)) ||
+      failed(verifyDims(op, op.getDims(), op.getSizes())) ||
+      failed(verifyResidence(op, op.getResidence()))) {
     return failure();
   }
-  auto value = getValue().getDefiningOp<ValueOp>();
-  if (value.getExtents().size() != getSizes().size()) {
-    return emitOpError("is of rank ")
-           << getSizes().size() << " and its value of rank "
+  auto value = op.getValue().template getDefiningOp<ValueOp>();
+  if (value.getExtents().size() != op.getSizes().size()) {
+    return op.emitOpError("is of rank ")
+           << op.getSizes().size() << " and its value of rank "
            << value.getExtents().size();
   }
-  for (auto [extent, size] : llvm::zip(value.getExtents(), getSizes())) {
+  for (auto [extent, size] : llvm::zip(value.getExtents(), op.getSizes())) {
     if (sizeOf(extent) != size) {
-      return emitOpError("has size ")
+      return op.emitOpError("has size ")
              << size << " where its value has " << sizeOf(extent);
     }
   }
+  return success();
+}
+
+LogicalResult HandoverOp::verify() {
+  if (failed(verifyShown(*this)) ||
+      failed(verifyNumber(*this, "a ready of", getReady(), anyNumber)) ||
+      (getLoop() &&
+       failed(verifyNumber(*this, "a loop at", *getLoop(), anyNumber)))) {
+    return failure();
+  }
+  if (!getValue().getDefiningOp<ValueOp>().getElement().isF32()) {
+    return emitOpError("must be of f32");
+  }
+  return success();
+}
+
+LogicalResult OutputOp::verify() {
+  if (failed(verifyShown(*this))) {
+    return failure();
+  }
+  auto value = getValue().getDefiningOp<ValueOp>();
   bool scalar =
       getKind() == OutputKind::Loss || getKind() == OutputKind::GradientNorm;
   if (scalar && (!getSizes().empty() || !value.getElement().isF32())) {

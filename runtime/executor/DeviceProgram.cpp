@@ -80,13 +80,21 @@ uint32_t DeviceProgram::control(uint32_t at, EventList *events) {
   case Operation::LoopBegin: {
     LoopCall &loop = loops[operation.index];
     loop.done = 0;
+    finished = loop.depth == 0 ? 0 : finished;
     iterations[loop.depth] =
         loop.reverse ? loop.first + loop.count - 1 : loop.first;
     return loop.count > 0 ? at + 1 : loop.end + 1;
   }
   case Operation::LoopEnd: {
     LoopCall &loop = loops[operation.index];
-    if (++loop.done < loop.count) {
+    ++loop.done;
+    if (loop.depth == 0) {
+      finished = loop.done;
+      if (*iterationHook) {
+        (*iterationHook)(deviceNumber);
+      }
+    }
+    if (loop.done < loop.count) {
       iterations[loop.depth] += loop.reverse ? -1 : 1;
       return loop.begin + 1;
     }
@@ -113,22 +121,51 @@ uint32_t DeviceProgram::control(uint32_t at, EventList *events) {
   }
 }
 
-Status DeviceProgram::run(EventList *events) {
-  for (uint32_t at = 0; at < code.size();) {
+static uint64_t progressAt(uint32_t position, int64_t finished) {
+  return uint64_t(position) << 32 | static_cast<uint32_t>(finished);
+}
+
+bool DeviceProgram::isReady(const format::HandoverT &handover, int64_t slice,
+                            uint64_t progress) const {
+  uint32_t position = static_cast<uint32_t>(progress >> 32);
+  if (handover.ready == 0 || position >= ends[handover.ready - 1]) {
+    return true;
+  }
+  uint32_t begin = handover.loop > 0 ? ends[handover.loop - 1] : 0;
+  if (handover.loop < 0 || position <= begin ||
+      code[begin].kind != Operation::LoopBegin) {
+    return false;
+  }
+  const LoopCall &loop = loops[code[begin].index];
+  int64_t done = static_cast<uint32_t>(progress);
+  return loop.reverse ? slice >= loop.count - done : slice < done;
+}
+
+Status DeviceProgram::run(EventList *events, Part part, Progress *progress) {
+  uint32_t begin = part == Part::Update ? update : 0;
+  uint32_t end = static_cast<uint32_t>(part == Part::Gradients ? update
+                                                               : code.size());
+  for (uint32_t at = begin; at < end;) {
     const Operation &operation = code[at];
+    if (progress) {
+      progress->store(progressAt(at, finished), std::memory_order_release);
+    }
     if (operation.kind >= Operation::LoopBegin) {
       at = control(at, events);
       continue;
     }
-    uint64_t begin = events ? traceClock() : 0;
+    uint64_t since = events ? traceClock() : 0;
     CLEAVE_TRY(execute(operation));
     if (events) {
       events->push_back(
-          {begin, traceClock(), operation.site, kindOf(operation.kind)});
+          {since, traceClock(), operation.site, kindOf(operation.kind)});
     }
     ++at;
   }
   device->synchronise();
+  if (progress) {
+    progress->store(progressAt(end, 0), std::memory_order_release);
+  }
   return Status();
 }
 

@@ -22,6 +22,7 @@
 #include "runtime/transport/TransferTask.h"
 #include "runtime/transport/Transport.h"
 
+#include <atomic>
 #include <functional>
 #include <span>
 
@@ -48,6 +49,9 @@ void moveAddress(char *&address, std::span<const AddressRange> ranges);
 /// Called at the begin of each computing step of a pipeline.
 using StepHook = std::function<void(int64_t device, const format::Step &step)>;
 
+/// Called at the end of each iteration of an outermost loop.
+using IterationHook = std::function<void(int64_t device)>;
+
 /// What a program is resolved against. All outlive the result.
 struct Environment {
   const format::PlanSetT *set = nullptr;
@@ -66,14 +70,31 @@ struct Environment {
   const format::Slots *slots = nullptr; ///< null without a pipeline
   char *slotMemory = nullptr;
   const StepHook *hook = nullptr; ///< may be empty
+  const IterationHook *iterationHook = nullptr; ///< likewise
 };
+
+/// A training step up to its gradients, and what it makes of them: Plan.fbs,
+/// Program.update.
+enum class Part : uint8_t { Whole, Gradients, Update };
+
+/// How far a program has run, for other threads: the position of the
+/// instruction that runs, and below it the iterations that the outermost loop
+/// around it has finished.
+using Progress = std::atomic<uint64_t>;
 
 class DeviceProgram {
 public:
   static Result<DeviceProgram> resolve(const Environment &environment);
 
-  /// Runs the program once. Appends to `events` where it is not null.
-  Status run(EventList *events);
+  /// Runs the program once, or a part of it. Appends to `events` and tells its
+  /// `progress` where they are not null.
+  Status run(EventList *events, Part part = Part::Whole,
+             Progress *progress = nullptr);
+
+  /// Whether a handover is whole at a progress; one that a loop stacks, at an
+  /// index of its first dim.
+  bool isReady(const format::HandoverT &handover, int64_t slice,
+               uint64_t progress) const;
 
   /// Corrects all addresses; between two runs.
   void moveAddresses(std::span<const AddressRange> ranges);
@@ -149,9 +170,13 @@ private:
   transport::Transport *transport = nullptr;
   int64_t deviceNumber = 0;
   const StepHook *hook = nullptr;
+  const IterationHook *iterationHook = nullptr;
   bool countsWaits = false;
   uint64_t nanosecondsWaited = 0;
+  int64_t finished = 0; ///< iterations of the outermost loop
   std::vector<Operation> code;
+  std::vector<uint32_t> ends; ///< of the body's instructions, in `code`
+  uint32_t update = 0;        ///< where it begins in `code`
   std::vector<KernelCall> kernels;
   std::vector<Patch> patches;
   std::vector<void *> pointers;

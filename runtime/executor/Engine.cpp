@@ -244,6 +244,7 @@ Status Engine::resolvePrograms(Seat &seat, int64_t coordinate) {
     environment.slots = seat.slotTables[i] ? &*seat.slotTables[i] : nullptr;
     environment.slotMemory = seat.where.slots;
     environment.hook = &stepDelay;
+    environment.iterationHook = &iterationDelay;
     Result<DeviceProgram> resolved = DeviceProgram::resolve(environment);
     if (!resolved) {
       return resolved.status();
@@ -306,10 +307,15 @@ void Engine::place(int64_t coordinate, const Workplace &where) {
 }
 
 Status Engine::run(int64_t coordinate, size_t program,
-                   std::span<const int32_t *const> arrays, EventList *events) {
+                   std::span<const int32_t *const> arrays, EventList *events,
+                   Part part, Progress *progress) {
   Seat &seat = seats[coordinate];
   for (const InputPiece &piece : seat.inputPieces[program]) {
-    if (!piece.empty) {
+    // The update reads no tokens; there may be those of another batch.
+    bool isRead = part != Part::Update ||
+                  plan().programs[program]->inputs[piece.input]->source !=
+                      format::InputSource::Tokens;
+    if (isRead && !piece.empty) {
       transport::Tensors tensors{arrays[piece.input],
                                  seat.where.inputs + piece.offset};
       transport::runTask(piece.task, &tensors);
@@ -317,15 +323,41 @@ Status Engine::run(int64_t coordinate, size_t program,
   }
   DeviceProgram &code = *seat.programs[program];
   if (!timesStages) {
-    return code.run(events);
+    return code.run(events, part, progress);
   }
   uint64_t begin = traceClock(), waited = code.waited();
-  Status status = code.run(events);
+  Status status = code.run(events, part, progress);
   seat.worked = traceClock() - begin - (code.waited() - waited);
   if (coordinate == 0) {
     ranLast = program;
   }
   return status;
+}
+
+Status Engine::run(int64_t coordinate, size_t program,
+                   std::span<const int32_t *const> arrays, EventList *events,
+                   Part part) {
+  return run(coordinate, program, arrays, events, part, nullptr);
+}
+
+Status Engine::runGradients(int64_t coordinate, size_t program,
+                            std::span<const int32_t *const> arrays,
+                            EventList *events) {
+  return run(coordinate, program, arrays, events, Part::Gradients,
+             seats[coordinate].progress.get());
+}
+
+void Engine::resetProgress() {
+  for (Seat &seat : seats) {
+    seat.progress->store(0, std::memory_order_relaxed);
+  }
+}
+
+bool Engine::isReady(int64_t coordinate, size_t program,
+                     const format::HandoverT &handover, int64_t slice) const {
+  const Seat &seat = seats[coordinate];
+  return seat.programs[program]->isReady(
+      handover, slice, seat.progress->load(std::memory_order_acquire));
 }
 
 void Engine::timeStages() {
@@ -392,6 +424,7 @@ Engine::create(std::shared_ptr<const format::PlanFile> file, size_t plan,
   engine->file = std::move(file);
   engine->planIndex = plan;
   engine->stepDelay = options.stepDelay;
+  engine->iterationDelay = options.iterationDelay;
   int64_t devices = format::toLayout(*engine->plan().mesh).devices();
   if (devices > mostThreads) {
     return Status::error("its mesh has " + std::to_string(devices) +

@@ -40,6 +40,8 @@ struct EngineOptions {
   /// For tests: called on a device's thread as it begins a computing step of a
   /// pipeline; may sleep, so that steps take a given time.
   StepHook stepDelay;
+  /// The same at the end of each iteration of an outermost loop.
+  IterationHook iterationDelay;
 };
 
 /// What a coordinate works with: the memory of its device.
@@ -80,7 +82,18 @@ public:
   /// Runs a program for one coordinate; the others must run it too. `arrays`
   /// are the global arrays of its inputs.
   Status run(int64_t coordinate, size_t program,
-             std::span<const int32_t *const> arrays, EventList *events);
+             std::span<const int32_t *const> arrays, EventList *events,
+             Part part = Part::Whole);
+  /// The same up to the gradients; other threads may ask `isReady` meanwhile.
+  Status runGradients(int64_t coordinate, size_t program,
+                      std::span<const int32_t *const> arrays,
+                      EventList *events);
+  /// Before `runGradients`, of all coordinates.
+  void resetProgress();
+  /// Whether a coordinate has made a gradient, or the slice at an index of its
+  /// first dim.
+  bool isReady(int64_t coordinate, size_t program,
+               const format::HandoverT &handover, int64_t slice) const;
   /// Notes from now on how long each coordinate works in a run.
   void timeStages();
   /// What each stage worked in the program that ran last, in seconds, without
@@ -116,6 +129,7 @@ private:
     std::vector<std::optional<DeviceProgram>> programs;
     std::vector<std::vector<InputPiece>> inputPieces; ///< by program
     uint64_t worked = 0;    ///< nanoseconds of the last run
+    std::unique_ptr<Progress> progress = std::make_unique<Progress>(0);
     Workplace where;        ///< to which the addresses in programs belong
     device::Memory standIn; ///< until the first `place`
   };
@@ -125,12 +139,16 @@ private:
   std::optional<Placement> placement;
   state::Pieces held; ///< of the state: by leaf, by coordinate
   StepHook stepDelay;
+  IterationHook iterationDelay;
   std::unique_ptr<transport::ThreadHub> hub;
   std::vector<Seat> seats; ///< by coordinate
   WorkBytes bytes;
   bool timesStages = false;
   size_t ranLast = 0; ///< program
 
+  Status run(int64_t coordinate, size_t program,
+             std::span<const int32_t *const> arrays, EventList *events,
+             Part part, Progress *progress);
   Status measure(Seat &seat, int64_t coordinate);
   Status standIn(Seat &seat, int64_t coordinate);
   Status resolvePrograms(Seat &seat, int64_t coordinate);

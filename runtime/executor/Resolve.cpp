@@ -253,6 +253,17 @@ Status Resolver::resolveBody(const Body &body) {
   return Status();
 }
 
+Status Resolver::resolveProgram() {
+  for (size_t i = 0; i < program.body.size(); ++i) {
+    if (i == program.update) {
+      result.update = static_cast<uint32_t>(result.code.size());
+    }
+    CLEAVE_TRY(resolve(program.body[i]->action));
+    result.ends.push_back(static_cast<uint32_t>(result.code.size()));
+  }
+  return Status();
+}
+
 Result<DeviceProgram> DeviceProgram::resolve(const Environment &environment) {
   if (environment.program >= mostPrograms) {
     return Status::error("the plan has too many programs");
@@ -260,13 +271,14 @@ Result<DeviceProgram> DeviceProgram::resolve(const Environment &environment) {
   DeviceProgram result;
   result.deviceNumber = environment.deviceNumber;
   result.hook = environment.hook;
+  result.iterationHook = environment.iterationHook;
   result.device = environment.device;
   result.transport = environment.transport;
   Resolver resolver(environment, result);
   const format::ProgramT &program =
       *environment.plan->programs[environment.program];
   CLEAVE_TRY(
-      resolver.resolveBody(program.body).in("program `" + program.name + "`"));
+      resolver.resolveProgram().in("program `" + program.name + "`"));
   return result;
 }
 

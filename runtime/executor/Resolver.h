@@ -23,6 +23,7 @@ public:
 
   Resolver(const Environment &environment, DeviceProgram &result);
 
+  Status resolveProgram();
   Status resolveBody(const Body &body);
 
 private:

@@ -8,6 +8,7 @@
 #include "runtime/executor/Session.h"
 #include "runtime/executor/Crew.h"
 #include "runtime/executor/Engine.h"
+#include "runtime/executor/Overlap.h"
 #include "runtime/format/Convert.h"
 #include "runtime/state/Relocation.h"
 
@@ -67,15 +68,25 @@ struct Session::Implementation {
   Status addPlaces(int64_t count);
   Status growWork(const WorkBytes &wanted);
   void activate(Engine &next);
+  void place(Engine &next, const std::vector<int64_t> &devices,
+             std::span<const device::Memory> arenas,
+             const std::function<void *(int64_t, size_t)> &leafAt);
+  void seat(Engine &next);
   void relocate(state::Relocation relocation);
   TracedPlan tracedPlan();
   int find(const std::string &program) const { return engine->find(program); }
   Result<int> findOutput(const std::string &program, OutputKind kind,
                          const std::string &name) const;
+  void feedScalars(const format::ProgramT &program,
+                   std::vector<int32_t> &scalars);
   Status feed(const format::ProgramT &program, std::span<const Feed> feeds,
               std::vector<int32_t> &scalars);
   Status runProgram(size_t program, std::span<const Feed> feeds);
-  Status runPlace(int64_t device, size_t program);
+  Status runAll(size_t program, Part part);
+  Status runPlace(int64_t device, size_t program, Part part);
+  Result<state::Relocation> planHop(Engine &next, const HopOptions &options,
+                                    bool overlapped, HopReport &report);
+  Result<std::vector<device::Memory>> secondArenas(const Engine &next);
 };
 
 Result<size_t>
@@ -177,30 +188,60 @@ Result<Engine *> Session::Implementation::prepare(size_t plan) {
   return engines.emplace(plan, std::move(*made)).first->second.get();
 }
 
-/// The plan under which the state is laid out runs from here on.
-void Session::Implementation::activate(Engine &next) {
-  const std::vector<int64_t> &devices = state->devices();
-  std::fill(coordinateOf.begin(), coordinateOf.end(), -1);
+/// Where a plan's coordinates work: on these devices, with these arenas (if
+/// there are any; else the devices' own) and leaves.
+void Session::Implementation::place(
+    Engine &next, const std::vector<int64_t> &devices,
+    std::span<const device::Memory> arenas,
+    const std::function<void *(int64_t, size_t)> &leafAt) {
   for (int64_t at = 0; at < next.coordinates(); ++at) {
     Place &place = places[devices[at]];
-    coordinateOf[devices[at]] = at;
-    Workplace where{
-        place.arena.data(), place.slots.data(), place.inputs.data(), {}};
+    char *arena = arenas.empty() ? place.arena.data() : arenas[at].data();
+    Workplace where{arena, place.slots.data(), place.inputs.data(), {}};
     for (size_t leaf = 0; leaf < state->leaves(); ++leaf) {
-      where.leaves.push_back(
-          static_cast<char *>(state->pointer(devices[at], leaf)));
+      where.leaves.push_back(static_cast<char *>(leafAt(devices[at], leaf)));
     }
     next.place(at, where);
   }
+}
+
+/// Devices have the coordinates of the plan under which the state is laid out.
+void Session::Implementation::seat(Engine &next) {
+  std::fill(coordinateOf.begin(), coordinateOf.end(), -1);
+  for (int64_t at = 0; at < next.coordinates(); ++at) {
+    coordinateOf[state->devices()[at]] = at;
+  }
   engine = &next;
+}
+
+/// The plan under which the state is laid out runs from here on.
+void Session::Implementation::activate(Engine &next) {
+  place(next, state->devices(), {}, [this](int64_t device, size_t leaf) {
+    return state->pointer(device, leaf);
+  });
+  seat(next);
+}
+
+/// Sets `arrays` of all inputs but tokens.
+void Session::Implementation::feedScalars(const format::ProgramT &program,
+                                          std::vector<int32_t> &scalars) {
+  scalars.resize(program.inputs.size());
+  arrays.assign(program.inputs.size(), nullptr);
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    InputSource source = program.inputs[i]->source;
+    if (source != InputSource::Tokens) {
+      scalars[i] = static_cast<int32_t>(
+          source == InputSource::Step ? state->step + 1 : state->seed);
+      arrays[i] = &scalars[i];
+    }
+  }
 }
 
 /// Sets `arrays`, checking every token.
 Status Session::Implementation::feed(const format::ProgramT &program,
                                      std::span<const Feed> feeds,
                                      std::vector<int32_t> &scalars) {
-  scalars.resize(program.inputs.size());
-  arrays.assign(program.inputs.size(), nullptr);
+  feedScalars(program, scalars);
   for (const Feed &one : feeds) {
     bool known = std::any_of(
         program.inputs.begin(), program.inputs.end(),
@@ -213,9 +254,6 @@ Status Session::Implementation::feed(const format::ProgramT &program,
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const format::InputT &input = *program.inputs[i];
     if (input.source != InputSource::Tokens) {
-      scalars[i] = static_cast<int32_t>(
-          input.source == InputSource::Step ? state->step + 1 : state->seed);
-      arrays[i] = &scalars[i];
       continue;
     }
     auto found = std::find_if(feeds.begin(), feeds.end(), [&](const Feed &one) {
@@ -248,23 +286,40 @@ Status Session::Implementation::feed(const format::ProgramT &program,
 }
 
 /// On the device's thread.
-Status Session::Implementation::runPlace(int64_t device, size_t program) {
+Status Session::Implementation::runPlace(int64_t device, size_t program,
+                                         Part part) {
   int64_t at = coordinateOf[device];
   if (at < 0) {
     return Status();
   }
+  auto run = [&](EventList *list) {
+    return part == Part::Gradients
+               ? engine->runGradients(at, program, arrays, list)
+               : engine->run(at, program, arrays, list, part);
+  };
   EventList *list =
       tracing && events[at].size() < traceLimit ? &events[at] : nullptr;
   if (!list) {
-    return engine->run(at, program, arrays, nullptr);
+    return run(nullptr);
   }
   size_t first = list->size();
   uint64_t begin = traceClock();
   list->push_back(
       {begin, begin, static_cast<uint32_t>(program), EventKind::Step});
-  Status status = engine->run(at, program, arrays, list);
+  Status status = run(list);
   (*list)[first].end = traceClock();
   return status;
+}
+
+Status Session::Implementation::runAll(size_t program, Part part) {
+  broken = crew->all([this, program, part](int64_t device) {
+    Status status = runPlace(device, program, part);
+    if (!status.ok()) {
+      engine->abort(status); // releases the others
+    }
+    return status;
+  });
+  return broken;
 }
 
 Status Session::Implementation::runProgram(size_t index,
@@ -274,14 +329,7 @@ Status Session::Implementation::runProgram(size_t index,
   }
   std::vector<int32_t> scalars;
   CLEAVE_TRY(feed(*plan().programs[index], feeds, scalars));
-  broken = crew->all([this, index](int64_t device) {
-    Status status = runPlace(device, index);
-    if (!status.ok()) {
-      engine->abort(status); // releases the others
-    }
-    return status;
-  });
-  return broken;
+  return runAll(index, Part::Whole);
 }
 
 /// Takes what was noted since the last hop.
@@ -292,20 +340,9 @@ TracedPlan Session::Implementation::tracedPlan() {
   return result;
 }
 
-/// Whichever thread is free takes the next copy.
 void Session::Implementation::relocate(state::Relocation relocation) {
   for (size_t group = 0; group < relocation.groups(); ++group) {
-    const std::vector<state::Relocation::Copy> &copies =
-        relocation.copies(group);
-    std::atomic<size_t> next{0};
-    Status never = crew->all([&](int64_t) {
-      for (size_t at; (at = next.fetch_add(1)) < copies.size();) {
-        transport::streamTask(copies[at].task, &copies[at].tensors);
-      }
-      return Status();
-    });
-    assert(never.ok() && "copies cannot fail");
-    (void)never;
+    copyAll(*crew, relocation.copies(group));
   }
   std::move(relocation).finish(*state);
 }
@@ -341,7 +378,8 @@ Session::open(std::shared_ptr<const format::PlanFile> file,
   std::unique_ptr<Session> session(new Session);
   Implementation &self = *session->implementation;
   self.file = std::move(file);
-  self.engineOptions = {options.transportDelay, options.stepDelay};
+  self.engineOptions = {options.transportDelay, options.stepDelay,
+                        options.iterationDelay};
   Result<size_t> index = self.findPlan(plan);
   if (!index) {
     return index.status();
@@ -410,27 +448,29 @@ Status Session::checkHop(const std::string &from, const std::string &to,
   if (!end) {
     return end.status();
   }
-  return state::checkRelocation(self.file->set(), *begin, *end,
-                                {options.memory, options.relabel},
-                                *self.transfers)
-      .in("a hop from `" + from + "` to `" + to + "`");
+  std::string context = "a hop from `" + from + "` to `" + to + "`";
+  if (options.overlapped) {
+    CLEAVE_TRY(checkHandovers(*self.file->set().plans[*begin],
+                              *self.file->set().plans[*end])
+                   .in(context));
+  }
+  return state::checkRelocation(
+             self.file->set(), *begin, *end,
+             {options.memory, options.relabel, options.overlapped},
+             *self.transfers)
+      .in(context);
 }
 
-Result<HopReport> Session::hop(const std::string &plan,
-                               const HopOptions &options) {
-  Implementation &self = *implementation;
-  if (!self.broken.ok()) {
-    return self.broken;
-  }
-  auto begin = std::chrono::steady_clock::now();
-  HopReport report;
-  report.from = self.plan().name;
-  CLEAVE_TRY(prepare(plan));
-  Engine &next = *self.engines.at(*self.findPlan(plan));
+/// The way of the state to a plan that is prepared.
+Result<state::Relocation>
+Session::Implementation::planHop(Engine &next, const HopOptions &options,
+                                 bool overlapped, HopReport &report) {
+  report.from = plan().name;
   report.to = next.plan().name;
+  report.overlapped = overlapped;
   Result<state::Relocation> relocation = state::Relocation::plan(
-      *self.state, next.index(), {options.memory, options.relabel},
-      *self.transfers);
+      *state, next.index(), {options.memory, options.relabel, overlapped},
+      *transfers);
   if (!relocation) {
     return relocation.status().in("a hop from `" + report.from + "` to `" +
                                   report.to + "`");
@@ -441,6 +481,24 @@ Result<HopReport> Session::hop(const std::string &plan,
   report.busiest = summary.busiest();
   report.extra = relocation->extra();
   report.copied = relocation->copiedBytes();
+  return relocation;
+}
+
+Result<HopReport> Session::hop(const std::string &plan,
+                               const HopOptions &options) {
+  Implementation &self = *implementation;
+  if (!self.broken.ok()) {
+    return self.broken;
+  }
+  auto begin = std::chrono::steady_clock::now();
+  HopReport report;
+  CLEAVE_TRY(prepare(plan));
+  Engine &next = *self.engines.at(*self.findPlan(plan));
+  Result<state::Relocation> relocation =
+      self.planHop(next, options, false, report);
+  if (!relocation) {
+    return relocation.status();
+  }
   report.planning = secondsSince(begin);
   if (self.tracing) {
     self.traced.push_back(self.tracedPlan());
@@ -455,6 +513,108 @@ Result<HopReport> Session::hop(const std::string &plan,
     self.hops.push_back({report.to, traceBegin, traceClock(), report.bytes,
                          static_cast<int64_t>(self.places.size())});
   }
+  return report;
+}
+
+/// Work memory of the next plan, while that of the running one is in use.
+/// Pages that the update does not touch are never there.
+Result<std::vector<device::Memory>>
+Session::Implementation::secondArenas(const Engine &next) {
+  std::vector<device::Memory> arenas;
+  for (int64_t at = 0; at < next.coordinates(); ++at) {
+    Result<device::Memory> arena =
+        places[at].device->allocate(next.workBytes().arena);
+    if (!arena) {
+      return arena.status().in("a second arena");
+    }
+    arenas.push_back(std::move(*arena));
+  }
+  return arenas;
+}
+
+/// An output of a single number; nothing where the program has none of the
+/// kind.
+static std::optional<float> readNumber(const Engine &engine, size_t program,
+                                       OutputKind kind) {
+  for (const auto &output : engine.plan().programs[program]->outputs) {
+    float value = 0;
+    if (output->kind == kind && output->sizes.empty() &&
+        transport::gather(engine.piecesOf(program, *output), &value).ok()) {
+      return value;
+    }
+  }
+  return std::nullopt;
+}
+
+Result<HopReport> Session::trainAndHop(std::span<const Feed> feeds,
+                                       const std::string &plan,
+                                       const HopOptions &options) {
+  Implementation &self = *implementation;
+  if (!self.broken.ok()) {
+    return self.broken;
+  }
+  // All that can fail without harm.
+  auto begin = std::chrono::steady_clock::now();
+  CLEAVE_TRY(prepare(plan));
+  Engine &old = *self.engine, &next = *self.engines.at(*self.findPlan(plan));
+  if (&old == &next) {
+    return Status::error("plan `" + plan + "` runs already");
+  }
+  CLEAVE_TRY(checkHandovers(old.plan(), next.plan())
+                 .in("a hop from `" + old.plan().name + "` to `" + plan + "`"));
+  HopReport report;
+  Result<state::Relocation> relocation =
+      self.planHop(next, options, true, report);
+  if (!relocation) {
+    return relocation.status();
+  }
+  Result<std::vector<device::Memory>> arenas = self.secondArenas(next);
+  if (!arenas) {
+    return arenas.status();
+  }
+  std::vector<int64_t> devicesBefore = self.state->devices();
+  std::vector<int64_t> devicesAfter = relocation->devices();
+  self.place(next, devicesAfter, *arenas,
+             [&](int64_t device, size_t leaf) -> void * {
+               return relocation->pointer(device, leaf);
+             });
+  Placed from{&old, static_cast<size_t>(old.find("train")), &devicesBefore};
+  Placed to{&next, static_cast<size_t>(next.find("train")), &devicesAfter};
+  Result<std::unique_ptr<Overlap>> overlap =
+      Overlap::plan(from, to, *relocation);
+  if (!overlap) {
+    return overlap.status();
+  }
+  std::vector<int32_t> scalars;
+  CLEAVE_TRY(self.feed(*old.plan().programs[from.program], feeds, scalars));
+  report.gradientBytes = (*overlap)->gradientBytes();
+  old.resetProgress();
+  report.planning = secondsSince(begin);
+
+  CLEAVE_TRY((*overlap)->start());
+  CLEAVE_TRY(self.runAll(from.program, Part::Gradients));
+  begin = std::chrono::steady_clock::now();
+  uint64_t traceBegin = traceClock();
+  (*overlap)->finish(*self.crew);
+  report.hidden = (*overlap)->hiddenBytes();
+  if (self.tracing) {
+    self.traced.push_back(self.tracedPlan());
+    self.hops.push_back({report.to, traceBegin, traceClock(), report.bytes,
+                         static_cast<int64_t>(self.places.size())});
+  }
+  std::move(*relocation).finish(*self.state);
+  self.seat(next);
+  self.events.resize(next.coordinates());
+  self.feedScalars(*next.plan().programs[to.program], scalars);
+  report.seconds = secondsSince(begin);
+  CLEAVE_TRY(self.runAll(to.program, Part::Update));
+  begin = std::chrono::steady_clock::now();
+  ++self.state->step;
+  report.loss = readNumber(old, from.program, OutputKind::Loss).value_or(0);
+  report.gradientNorm =
+      readNumber(next, to.program, OutputKind::GradientNorm);
+  self.activate(next);
+  report.seconds += secondsSince(begin);
   return report;
 }
 

@@ -28,6 +28,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +41,8 @@ struct SessionOptions {
   /// For tests: called on a device's thread as it begins a computing step of a
   /// pipeline; may sleep, so that steps take a given time.
   std::function<void(int64_t device, const format::Step &step)> stepDelay;
+  /// The same at the end of each iteration of an outermost loop.
+  std::function<void(int64_t device)> iterationDelay;
 };
 
 struct HopOptions {
@@ -49,6 +52,8 @@ struct HopOptions {
   /// Choose which device takes which coordinate of the new mesh, so that as few
   /// bytes as possible move. Else coordinate i is on device i.
   bool relabel = true;
+  /// Of `checkHop`: for `trainAndHop`.
+  bool overlapped = false;
 };
 
 /// What a hop did.
@@ -61,6 +66,12 @@ struct HopReport {
   int64_t extra = 0;   ///< most bytes beside the state that a device needed
   double seconds = 0;  ///< in which nothing trained, without `planning`
   double planning = 0; ///< seconds to prepare the plan and the transfer
+  // Of trainAndHop:
+  bool overlapped = false;
+  int64_t gradientBytes = 0; ///< that went from device to device beside `bytes`
+  int64_t hidden = 0; ///< of all that was copied, bytes while the step ran
+  float loss = 0;     ///< of the step
+  std::optional<float> gradientNorm;
 };
 
 /// The global array of an input of tokens, row major.
@@ -93,6 +104,16 @@ public:
   /// then those of the new plan. After an error the old plan goes on as it was.
   Result<HopReport> hop(const std::string &plan,
                         const HopOptions &options = {});
+
+  /// Trains a step of which the last part, the update, is already another
+  /// plan's, and goes on under that. The state moves while the old plan makes
+  /// the gradients, as far as the step is long enough and memory allows; they
+  /// are then handed over. `seconds` of the report is what was not hidden so.
+  /// The outputs of this step are in the report. An error before the step
+  /// leaves the old plan as it was.
+  Result<HopReport> trainAndHop(std::span<const Feed> feeds,
+                                const std::string &plan,
+                                const HopOptions &options = {});
 
   bool hasProgram(const std::string &name) const;
   /// The program's description; it must be there.

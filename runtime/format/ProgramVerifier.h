@@ -70,7 +70,9 @@ struct Verifier {
   Status verifyChunks(const ValueT &value);
   int64_t allChunks(uint32_t extent) const;
   Status verifyOutput(const OutputT &output);
-  Status verifyBody(const Body &body);
+  Status verifyUpdate();
+  /// `update`: where that begins; 0 for none.
+  Status verifyBody(const Body &body, size_t update = 0);
   Status verifyInside(const Body &body, const char *what);
   Status verifyInstruction(const InstructionT &instruction);
   Status verifyLoop(const LoopT &loop);

@@ -542,9 +542,49 @@ Status Verifier::verifyInstruction(const InstructionT &instruction) {
   }
 }
 
-Status Verifier::verifyBody(const Body &body) {
+Status Verifier::verifyBody(const Body &body, size_t update) {
   for (size_t i = 0; i < body.size(); ++i) {
+    if (update > 0 && i == update && !pending.empty()) {
+      return Status::error("collective " + number(*pending.begin()) +
+                           " is not waited for before the update");
+    }
     CLEAVE_TRY(verifyInstruction(*body[i]).in("instruction " + number(i)));
+  }
+  return Status();
+}
+
+/// What runs as two parts must be whole in each.
+Status Verifier::verifyUpdate() {
+  size_t size = program.body.size();
+  if (program.update >= size && program.update > 0) {
+    return Status::error("its update begins behind its last instruction");
+  }
+  if ((program.update == 0) != program.handovers.empty()) {
+    return Status::error("it has handovers without an update, or an update "
+                         "without");
+  }
+  for (const auto &handover : program.handovers) {
+    const OutputT &gradient = *handover->gradient;
+    std::string what = "handover `" + gradient.name + "`";
+    CLEAVE_TRY(verifyOutput(gradient).in(what));
+    auto leaf = std::find_if(set.leaves.begin(), set.leaves.end(),
+                             [&](const auto &one) {
+                               return one->path == gradient.name &&
+                                      one->state.empty();
+                             });
+    if (leaf == set.leaves.end() || (*leaf)->sizes != gradient.sizes ||
+        (*leaf)->dims != gradient.dims ||
+        program.values[gradient.value]->type != ElementType::F32) {
+      return Status::error("its shape is that of no parameter").in(what);
+    }
+    bool loops = handover->loop >= 0 &&
+                 static_cast<size_t>(handover->loop) < size &&
+                 program.body[handover->loop]->action.type == Action::Loop;
+    if (handover->ready > program.update ||
+        (handover->loop != -1 && (!loops || gradient.sizes.empty()))) {
+      return Status::error("it is ready where no instruction makes it")
+          .in(what);
+    }
   }
   return Status();
 }
@@ -563,11 +603,12 @@ Status verifyProgram(const ProgramT &program, const PlanT &plan,
     CLEAVE_TRY(
         verifier.verifyValue(*program.values[i]).in("value " + number(i)));
   }
-  CLEAVE_TRY(verifier.verifyBody(program.body));
+  CLEAVE_TRY(verifier.verifyBody(program.body, program.update));
   if (!verifier.pending.empty()) {
     return Status::error("collective " + number(*verifier.pending.begin()) +
                          " is never waited for");
   }
+  CLEAVE_TRY(verifier.verifyUpdate());
   for (const auto &output : program.outputs) {
     CLEAVE_TRY(
         verifier.verifyOutput(*output).in("output `" + output->name + "`"));

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <sys/mman.h>
 #include <tuple>
 
@@ -80,7 +81,8 @@ private:
   const format::PlanSetT &set;
   Relocation &result;
   size_t count;                        ///< of devices
-  std::vector<size_t> allowed;         ///< bytes used at most, by device
+  int64_t memory = 0;       ///< that a device may need beside `base`
+  std::vector<size_t> base; ///< the larger of old and new state, by device
   std::vector<std::vector<Box>> boxes; ///< of the transfer's moves
   std::vector<std::vector<std::vector<Incoming>>> incoming; ///< leaf, device
 
@@ -97,22 +99,23 @@ private:
   }
   void readTransfer(const Transfers::Way &way);
   bool fits(size_t leaf) const;
-  Status tooLarge(size_t leaf, int64_t memory) const;
+  Status tooLarge(size_t leaf) const;
   Status allocate(size_t leaf);
   void copyInto(size_t leaf, size_t device, std::vector<Copy> &copies) const;
   void copyFrom(size_t leaf, size_t device, size_t source, const Box *within,
                 std::vector<Copy> &copies) const;
-  void addCopy(const format::LeafT &leaf, const Box &common, const Box &source,
-               const void *from, const Box &target, void *to,
-               std::vector<Copy> &copies) const;
   void release(size_t leaf);
+  void add(size_t leaf, std::vector<Copy> &copies);
+  void endGroup(std::vector<Copy> copies);
+  Status addGroups(std::span<const size_t> order);
+  Status addKept(std::vector<size_t> &order);
 };
 
 bool RelocationPlanner::fits(size_t leaf) const {
   for (size_t device = 0; device < count; ++device) {
     if (!stays(leaf, device) &&
         result.pools[device].used() + newBytes(leaf, device) >
-            allowed[device]) {
+            base[device] + static_cast<size_t>(memory)) {
       return false;
     }
   }
@@ -120,13 +123,13 @@ bool RelocationPlanner::fits(size_t leaf) const {
 }
 
 /// With nothing else on its way.
-Status RelocationPlanner::tooLarge(size_t leaf, int64_t memory) const {
+Status RelocationPlanner::tooLarge(size_t leaf) const {
   size_t needed = 0, where = 0;
   for (size_t device = 0; device < count; ++device) {
     size_t used = result.pools[device].used() + newBytes(leaf, device);
-    size_t base = allowed[device] - static_cast<size_t>(memory);
-    if (!stays(leaf, device) && used > base && used - base > needed) {
-      needed = used - base;
+    if (!stays(leaf, device) && used > base[device] &&
+        used - base[device] > needed) {
+      needed = used - base[device];
       where = device;
     }
   }
@@ -166,13 +169,11 @@ void RelocationPlanner::release(size_t leaf) {
   }
 }
 
-/// Cuts the longest dim in two until the pieces are small.
-void RelocationPlanner::addCopy(const format::LeafT &leaf, const Box &common,
-                                const Box &source, const void *from,
-                                const Box &target, void *to,
-                                std::vector<Copy> &copies) const {
+void addCopies(format::ElementType type, const Box &common, const Box &source,
+               const void *from, const Box &target, void *to,
+               std::vector<Relocation::Copy> &copies) {
   int64_t bytes =
-      common.elements() * static_cast<int64_t>(format::elementSize(leaf.type));
+      common.elements() * static_cast<int64_t>(format::elementSize(type));
   if (bytes == 0) {
     return;
   }
@@ -186,12 +187,12 @@ void RelocationPlanner::addCopy(const format::LeafT &leaf, const Box &common,
     int64_t middle = std::midpoint(common.dims[dim].begin, //
                                    common.dims[dim].end);
     low.dims[dim].end = high.dims[dim].begin = middle;
-    addCopy(leaf, low, source, from, target, to, copies);
-    addCopy(leaf, high, source, from, target, to, copies);
+    addCopies(type, low, source, from, target, to, copies);
+    addCopies(type, high, source, from, target, to, copies);
     return;
   }
   transport::Description description;
-  description.type = leaf.type;
+  description.type = type;
   description.group = {0};
   description.sources = {source};
   description.targets = {target};
@@ -216,9 +217,9 @@ void RelocationPlanner::copyFrom(size_t leaf, size_t device, size_t source,
       if (within) {
         common = transport::intersect(common, *within);
       }
-      addCopy(*set.leaves[leaf], common, from.box,
-              state.blocks[leaf][source].data + from.offset, to.box,
-              result.blocks[leaf][device].data + to.offset, copies);
+      addCopies(set.leaves[leaf]->type, common, from.box,
+                state.blocks[leaf][source].data + from.offset, to.box,
+                result.blocks[leaf][device].data + to.offset, copies);
     }
   }
 }
@@ -262,6 +263,72 @@ void RelocationPlanner::readTransfer(const Transfers::Way &way) {
   }
 }
 
+void RelocationPlanner::add(size_t leaf, std::vector<Copy> &copies) {
+  for (size_t device = 0; device < count; ++device) {
+    if (!stays(leaf, device)) {
+      copyInto(leaf, device, copies);
+    }
+  }
+}
+
+/// Before the old pieces of the group are released.
+void RelocationPlanner::endGroup(std::vector<Copy> copies) {
+  for (size_t device = 0; device < count; ++device) {
+    int64_t extra = static_cast<int64_t>(result.pools[device].used()) -
+                    static_cast<int64_t>(base[device]);
+    result.mostExtra = std::max(result.mostExtra, extra);
+  }
+  for (const Copy &copy : copies) {
+    result.allCopied += static_cast<int64_t>(copy.bytes);
+  }
+  if (!copies.empty()) {
+    result.steps.push_back(std::move(copies));
+  }
+}
+
+/// In groups as large as memory allows.
+Status RelocationPlanner::addGroups(std::span<const size_t> order) {
+  for (size_t next = 0; next < order.size();) {
+    if (!fits(order[next])) {
+      return tooLarge(order[next]);
+    }
+    size_t first = next;
+    std::vector<Copy> copies;
+    for (; next < order.size() && fits(order[next]); ++next) {
+      CLEAVE_TRY(allocate(order[next]));
+      add(order[next], copies);
+    }
+    endGroup(std::move(copies));
+    for (size_t done = first; done < next; ++done) {
+      release(order[done]);
+    }
+  }
+  return Status();
+}
+
+/// One group of the leaves that can be there twice, which are taken out of
+/// `order`.
+Status RelocationPlanner::addKept(std::vector<size_t> &order) {
+  std::vector<Copy> copies;
+  std::vector<size_t> kept, others;
+  for (size_t leaf : order) {
+    if (!fits(leaf)) {
+      others.push_back(leaf);
+      continue;
+    }
+    CLEAVE_TRY(allocate(leaf));
+    add(leaf, copies);
+    kept.push_back(leaf);
+  }
+  endGroup(std::move(copies));
+  result.earlySteps = result.steps.size();
+  for (size_t leaf : kept) {
+    release(leaf);
+  }
+  order = std::move(others);
+  return Status();
+}
+
 Status RelocationPlanner::run(const RelocationOptions &options,
                               const Transfers::Way &way) {
   result.figures = way.transfer.summary;
@@ -269,7 +336,8 @@ Status RelocationPlanner::run(const RelocationOptions &options,
   result.used.assign(count, false);
   readTransfer(way);
   size_t leaves = set.leaves.size();
-  std::vector<size_t> base(count);
+  memory = options.memory;
+  base.resize(count);
   std::vector<int64_t> growth(leaves, 0); ///< of all devices
   for (size_t device = 0; device < count; ++device) {
     size_t before = 0, after = 0;
@@ -280,7 +348,6 @@ Status RelocationPlanner::run(const RelocationOptions &options,
                       static_cast<int64_t>(oldBytes(leaf, device));
     }
     base[device] = std::max(before, after);
-    allowed.push_back(base[device] + static_cast<size_t>(options.memory));
   }
   // Leaves that free memory go first.
   std::vector<size_t> order(leaves);
@@ -288,36 +355,16 @@ Status RelocationPlanner::run(const RelocationOptions &options,
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return std::tie(growth[a], a) < std::tie(growth[b], b);
   });
-  for (size_t next = 0; next < leaves;) {
-    if (!fits(order[next])) {
-      return tooLarge(order[next], options.memory);
-    }
-    size_t first = next;
-    std::vector<Copy> copies;
-    for (; next < leaves && fits(order[next]); ++next) {
-      CLEAVE_TRY(allocate(order[next]));
-      for (size_t device = 0; device < count; ++device) {
-        if (!stays(order[next], device)) {
-          copyInto(order[next], device, copies);
-        }
-      }
-    }
-    for (size_t device = 0; device < count; ++device) {
-      int64_t extra = static_cast<int64_t>(result.pools[device].used()) -
-                      static_cast<int64_t>(base[device]);
-      result.mostExtra = std::max(result.mostExtra, extra);
-    }
-    for (size_t done = first; done < next; ++done) {
-      release(order[done]);
-    }
-    for (const Copy &copy : copies) {
-      result.allCopied += static_cast<int64_t>(copy.bytes);
-    }
-    if (!copies.empty()) {
-      result.steps.push_back(std::move(copies));
-    }
+  if (!options.overlapped) {
+    return addGroups(order);
   }
-  return Status();
+  std::vector<size_t> optimizer, params;
+  for (size_t leaf : order) {
+    (set.leaves[leaf]->state.empty() ? params : optimizer).push_back(leaf);
+  }
+  CLEAVE_TRY(addGroups(optimizer));
+  CLEAVE_TRY(addKept(params));
+  return addGroups(params);
 }
 
 Result<Relocation> Relocation::plan(const State &state, size_t plan,

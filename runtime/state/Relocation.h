@@ -38,6 +38,10 @@ struct RelocationOptions {
   /// Bytes that a device may need beside the larger of its old and new state.
   int64_t memory = int64_t(64) << 20;
   bool relabel = true; ///< choose the devices of the new mesh
+  /// Begin while a step under the old plan runs up to its gradients: that reads
+  /// parameters and no optimizer leaf. Then optimizer leaves move first, and as
+  /// many parameters as have room for both pieces: see `early`.
+  bool overlapped = false;
 };
 
 /// Transfers between the plans of a set, made when they are first needed and
@@ -81,6 +85,15 @@ public:
     size_t bytes = 0;
   };
   size_t groups() const { return steps.size(); }
+  /// Of an overlapped one: how many groups, the first, leave parameters as they
+  /// are. Others wait until nothing reads them.
+  size_t early() const { return earlySteps; }
+  /// Where a device's piece of a leaf will lie; null where it holds none.
+  char *pointer(int64_t device, size_t leaf) const {
+    return blocks[leaf][device].data;
+  }
+  /// The device of each coordinate of the new plan.
+  const std::vector<int64_t> &devices() const { return deviceOf; }
   /// In any order, on any threads; all of a group before those of the next.
   const std::vector<Copy> &copies(size_t group) const { return steps[group]; }
   /// The state is under the new plan from here on.
@@ -104,8 +117,16 @@ private:
   std::vector<bool> used; ///< by device: whether it has a coordinate
   std::vector<std::vector<Copy>> steps;
   transfer::Summary figures;
+  size_t earlySteps = 0;
   int64_t mostExtra = 0, allCopied = 0;
 };
+
+/// Adds the copies of `common`, a box of both a source and a target, each dense
+/// in its own memory, in pieces of about a MiB that threads can share.
+void addCopies(format::ElementType type, const transport::Box &common,
+               const transport::Box &source, const void *from,
+               const transport::Box &target, void *to,
+               std::vector<Relocation::Copy> &copies);
 
 /// Whether a state under one plan could go to another. Fails as `plan` does.
 Status checkRelocation(const format::PlanSetT &set, size_t from, size_t to,
