@@ -529,6 +529,7 @@ static bool readRule(exec::RuleOp op, format::RuleT &rule) {
   rule.during = static_cast<uint32_t>(op.getDuring());
   rule.apart = static_cast<uint32_t>(op.getApart());
   rule.plan = textOr(op.getPlanAttr());
+  rule.overlapped = op.getOverlapped();
   rule.amount = static_cast<int64_t>(op.getAmount());
   rule.text = op.getText().str();
   rule.file = op.getFile().str();

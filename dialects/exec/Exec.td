@@ -137,11 +137,11 @@ def Exec_RuleOp : Exec_Op<"rule", [HasParent<"SetOp">]> {
   }];
   let arguments = (ins ArrayAttr:$condition, I64Attr:$during, I64Attr:$apart,
                        StrAttr:$action, OptionalAttr<StrAttr>:$plan,
-                       DefaultValuedAttr<I64Attr, "0">:$amount, StrAttr:$text,
+                       UnitAttr:$overlapped, DefaultValuedAttr<I64Attr, "0">:$amount, StrAttr:$text,
                        StrAttr:$file, I64Attr:$line);
   let assemblyFormat = [{
     $condition `for` $during `apart` $apart `->` $action (`plan` $plan^)?
-    (`of` $amount^)? `said` $text `at` $file `` `:` `` $line attr-dict
+    (`overlapped` $overlapped^)? (`of` $amount^)? `said` $text `at` $file `` `:` `` $line attr-dict
   }];
   let hasVerifier = 1;
 }

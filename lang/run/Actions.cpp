@@ -75,6 +75,30 @@ static bool readWord(const NameExpr &name, const Context &context,
   return false;
 }
 
+// `overlapped(deep)`.
+static bool readOverlapped(const CallExpr &call, const Context &context,
+                           format::RuleT &rule, DiagnosticEngine &diags) {
+  const NameExpr *name =
+      call.args.size() == 1 && !call.args.front().name
+          ? dynCast<NameExpr>(call.args.front().value.get())
+          : nullptr;
+  if (!name) {
+    diags.error(Diag::BadRunAction, call.range,
+                "`overlapped` takes the name of one of the run's plans");
+    return false;
+  }
+  if (!readWord(*name, context, rule, diags)) {
+    return false;
+  }
+  if (rule.action != format::RuleAction::Go) {
+    diags.error(Diag::BadRunAction, name->range,
+                "only a hop to a plan can overlap with a step");
+    return false;
+  }
+  rule.overlapped = true;
+  return true;
+}
+
 bool run::elaborateAction(const Expr &target, const Context &context,
                           const Elaborated &run, format::RuleT &rule,
                           DiagnosticEngine &diags) {
@@ -87,6 +111,9 @@ bool run::elaborateAction(const Expr &target, const Context &context,
     rule.action = format::RuleAction::Micros;
     return readCount(*call, context, rule, diags);
   }
+  if (callee == "overlapped") {
+    return readOverlapped(*call, context, rule, diags);
+  }
   if (callee == "batch") {
     rule.action = format::RuleAction::Batch;
     return readCount(*call, context, rule, diags) &&
@@ -95,7 +122,7 @@ bool run::elaborateAction(const Expr &target, const Context &context,
   diags
       .error(Diag::BadRunAction, target.range,
              "this is nothing that a run can do")
-      .help("name one of the run's plans, or write `micro(8)`, `batch(64)`, "
-            "`save` or `stop`");
+      .help("name one of the run's plans, or write `overlapped(PLAN)`, "
+            "`micro(8)`, `batch(64)`, `save` or `stop`");
   return false;
 }

@@ -236,7 +236,8 @@ int runCommandLine(int argc, char **argv) {
   run.app
       .add_option("--at", options.at,
                   "hop to another plan of the set after so many steps: --at "
-                  "200=deep, --at 300=micro(8) (repeatable)")
+                  "200=deep, --at 300=micro(8); --at 200=overlapped(deep): "
+                  "while the next step is made (repeatable)")
       ->type_name("STEP=PLAN")
       ->allow_extra_args(false);
   run.app
@@ -290,7 +291,8 @@ int runCommandLine(int argc, char **argv) {
                   hopCommand);
   hop.app.add_option("RUN", options.run, "the run's name")->required();
   hop.app.add_option("PLAN", options.plan,
-                     "the plan to go on under, or micro(8)");
+                     "the plan to go on under, overlapped(PLAN) to go there "
+                     "while the next step is made, or micro(8)");
   hop.app.add_flag("--status", options.status,
                    "only say where the run is, and which plans it has");
 

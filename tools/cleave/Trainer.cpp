@@ -19,6 +19,7 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <utility>
 #include <unistd.h>
 
 namespace cleave::tools {
@@ -253,28 +254,29 @@ Status Trainer::evaluate() {
   return Status();
 }
 
-Status Trainer::step() {
-  state::State &state = session->state();
-  CLEAVE_TRY(batches->read(state.seed, state.cursor));
-  if (batchFile) {
-    for (const executor::Feed &feed : batches->feeds()) {
-      CLEAVE_TRY(batchFile->write(feed.tokens.data(),
-                                  feed.tokens.size() * sizeof(int32_t)));
+/// One step, and the hop that it makes, if any; `loss` and `norm`.
+Status Trainer::trainStep() {
+  norm.reset();
+  if (upcoming) {
+    Upcoming hop = *std::exchange(upcoming, std::nullopt);
+    Result<executor::HopReport> report = session->trainAndHop(
+        batches->feeds(), hop.plan, {.memory = options.hopMemory});
+    if (report) {
+      loss = report->loss;
+      norm = report->gradientNorm;
+      return noteHop(*report, hop.by, hop.reason);
     }
+    // The old plan is whole, unless a device failed: then the step fails too.
+    std::cerr << (terminal ? "\n" : "") << "note: no hop to `" << hop.plan
+              << "` (" << hop.reason << "): " << report.message() << "\n";
+    current = hop.before;
   }
-  auto begin = std::chrono::steady_clock::now();
   CLEAVE_TRY(session->train(batches->feeds()));
-  seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
-          .count();
-  stageTimes = session->stageTimes();
-  state.cursor += static_cast<uint64_t>(batches->size());
   Result<float> value = session->scalar("train", format::OutputKind::Loss);
   if (!value) {
     return value.status();
   }
   loss = *value;
-  norm.reset();
   for (const auto &output : session->program("train").outputs) {
     if (output->kind == format::OutputKind::GradientNorm) {
       Result<float> found =
@@ -284,6 +286,26 @@ Status Trainer::step() {
       }
     }
   }
+  return Status();
+}
+
+Status Trainer::step() {
+  state::State &state = session->state();
+  CLEAVE_TRY(batches->read(state.seed, state.cursor));
+  if (batchFile) {
+    for (const executor::Feed &feed : batches->feeds()) {
+      CLEAVE_TRY(batchFile->write(feed.tokens.data(),
+                                  feed.tokens.size() * sizeof(int32_t)));
+    }
+  }
+  uint64_t samples = static_cast<uint64_t>(batches->size());
+  auto begin = std::chrono::steady_clock::now();
+  CLEAVE_TRY(trainStep());
+  seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+          .count();
+  stageTimes = session->stageTimes();
+  state.cursor += samples;
   ++done;
   return Status();
 }

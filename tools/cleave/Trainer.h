@@ -31,6 +31,13 @@ struct Choice {
   std::string plan;
   int64_t micros = 0;
   int64_t batch = 0; ///< 0: the set has one only
+  bool overlapped = false; ///< go there while the next step is made
+};
+
+/// A hop that the next step makes.
+struct Upcoming {
+  std::string plan, by, reason;
+  Choice before; ///< what runs until then
 };
 
 /// After how many steps to hop to which plan.
@@ -61,6 +68,7 @@ private:
   Status openBatches();
   Status openFiles();
   Status step();
+  Status trainStep();
   Status evaluate();
 
   // TrainerHops.cpp
@@ -74,6 +82,10 @@ private:
             const std::string &reason);
   Status hop(const std::string &plan, const std::string &by,
              const std::string &reason);
+  Status checkHop(const format::PlanT &from, const format::PlanT &to,
+                  bool overlapped);
+  Status noteHop(const executor::HopReport &report, const std::string &by,
+                 const std::string &reason);
   Status checkRules();
   Status followRules();
   Status obey(const format::RuleT &rule);
@@ -103,7 +115,8 @@ private:
   std::optional<metrics::MetricsFile> metrics;
   std::optional<ReplacedFile> batchFile;
   Appointments appointments;
-  Choice current;                     ///< what runs now
+  Choice current;                     ///< what runs now, or is upcoming
+  std::optional<Upcoming> upcoming;
   std::optional<policy::Rules> rules; ///< where the set has a run
   std::optional<int64_t> batchByRule; ///< instead of the ramp's
   std::unique_ptr<Control> control;

@@ -52,6 +52,15 @@ static const std::string &familyOf(const format::PlanT &plan) {
 }
 
 Result<Choice> Trainer::choiceOf(const std::string &text) const {
+  constexpr std::string_view overlapped = "overlapped(";
+  if (text.starts_with(overlapped) && text.ends_with(")")) {
+    Result<Choice> choice = choiceOf(text.substr(
+        overlapped.size(), text.size() - overlapped.size() - 1));
+    if (choice) {
+      choice->overlapped = true;
+    }
+    return choice;
+  }
   Choice choice = current;
   constexpr std::string_view prefix = "micro(";
   if (text.starts_with(prefix) && text.ends_with(")")) {
@@ -117,6 +126,13 @@ const format::PlanT *Trainer::find(const Choice &choice,
 // Hops
 //===----------------------------------------------------------------------===//
 
+Status Trainer::checkHop(const format::PlanT &from, const format::PlanT &to,
+                         bool overlapped) {
+  return session->checkHop(
+      from.name, to.name,
+      {.memory = options.hopMemory, .overlapped = overlapped});
+}
+
 /// All that could keep a hop from being made.
 Status Trainer::prepareHops() {
   Result<Appointments> parsed = parseAppointments(options.at);
@@ -154,8 +170,7 @@ Status Trainer::prepareHops() {
       return Status::error(why).in("--at " + std::to_string(step) + "=" + text);
     }
     CLEAVE_TRY(session->prepare(to->name));
-    CLEAVE_TRY(
-        session->checkHop(from->name, to->name, {.memory = options.hopMemory}));
+    CLEAVE_TRY(checkHop(*from, *to, choice->overlapped));
     from = to;
     before = *choice;
   }
@@ -169,10 +184,11 @@ Status Trainer::checkRules() {
   if (!run) {
     return Status();
   }
-  std::set<std::string> targets, sources = {current.plan};
+  std::map<std::string, bool> targets; ///< and whether hops there may overlap
+  std::set<std::string> sources = {current.plan};
   for (const auto &rule : run->rules) {
     if (rule->action == RuleAction::Go) {
-      targets.insert(rule->plan);
+      targets[rule->plan] |= rule->overlapped;
       sources.insert(rule->plan);
     }
     if (rule->action == RuleAction::Save && !snapshots &&
@@ -182,7 +198,7 @@ Status Trainer::checkRules() {
                            "`--snapshots FOLDER` or `--save FILE`");
     }
   }
-  for (const std::string &target : targets) {
+  for (const auto &[target, overlapped] : targets) {
     std::string why;
     const format::PlanT *to = find({target, 0, current.batch}, why);
     if (!to) {
@@ -192,8 +208,7 @@ Status Trainer::checkRules() {
     for (const std::string &source : sources) {
       const format::PlanT *from = find({source, 0, current.batch}, why);
       if (from && from != to) {
-        CLEAVE_TRY(session->checkHop(from->name, to->name,
-                                     {.memory = options.hopMemory}));
+        CLEAVE_TRY(checkHop(*from, *to, overlapped));
       }
     }
   }
@@ -211,11 +226,15 @@ Status Trainer::go(const Choice &choice, const std::string &by,
   if (!plan) {
     return Status::error(why);
   }
-  // What the command line asks for is done even if it changes nothing.
-  if (plan->name != session->plan().name || by == byCommandLine) {
+  upcoming.reset();
+  if (choice.overlapped && plan->name != session->plan().name) {
+    upcoming = {plan->name, by, reason, current};
+  } else if (plan->name != session->plan().name || by == byCommandLine) {
+    // What the command line asks for is done even if it changes nothing.
     CLEAVE_TRY(hop(plan->name, by, reason));
   }
   current = choice;
+  current.overlapped = false;
   return Status();
 }
 
@@ -226,29 +245,44 @@ Status Trainer::hop(const std::string &plan, const std::string &by,
   if (!report) {
     return report.status();
   }
+  return noteHop(*report, by, reason);
+}
+
+Status Trainer::noteHop(const executor::HopReport &report,
+                        const std::string &by, const std::string &reason) {
   CLEAVE_TRY(openBatches());
   ++hops;
-  hopBytes += report->bytes;
-  hopSeconds += report->seconds;
+  hopBytes += report.bytes;
+  hopSeconds += report.seconds;
   uint64_t at = session->state().step;
-  say("step " + std::to_string(at) + "  hop from " + report->from + " to " +
-      report->to + " (" + reason + "): " + formatBytes(report->bytes) +
-      " moved, " + formatBytes(report->keptBytes) + " in place, in " +
-      formatSeconds(report->seconds));
+  std::string how = formatSeconds(report.seconds);
+  if (report.overlapped) {
+    how += " beside a step that hid " + formatBytes(report.hidden) +
+           " of copies";
+  }
+  say("step " + std::to_string(at) + "  hop from " + report.from + " to " +
+      report.to + " (" + reason + "): " + formatBytes(report.bytes) +
+      " moved, " + formatBytes(report.keptBytes) + " in place, in " + how);
   if (!metrics) {
     return Status();
   }
-  return metrics->write({{"step", static_cast<int64_t>(at)},
-                         {"event", "hop"},
-                         {"from", report->from},
-                         {"to", report->to},
-                         {"reason", reason},
-                         {"bytes", report->bytes},
-                         {"kept_bytes", report->keptBytes},
-                         {"busiest_bytes", report->busiest},
-                         {"extra_bytes", report->extra},
-                         {"seconds", report->seconds},
-                         {"by", by}});
+  metrics::Record record = {{"step", static_cast<int64_t>(at)},
+                            {"event", "hop"},
+                            {"from", report.from},
+                            {"to", report.to},
+                            {"reason", reason},
+                            {"bytes", report.bytes},
+                            {"kept_bytes", report.keptBytes},
+                            {"busiest_bytes", report.busiest},
+                            {"extra_bytes", report.extra},
+                            {"seconds", report.seconds},
+                            {"by", by}};
+  if (report.overlapped) {
+    record.push_back({"overlapped", true});
+    record.push_back({"gradient_bytes", report.gradientBytes});
+    record.push_back({"hidden_bytes", report.hidden});
+  }
+  return metrics->write(record);
 }
 
 Status Trainer::keepAppointments() {
@@ -345,6 +379,7 @@ Status Trainer::obey(const format::RuleT &rule) {
   case RuleAction::Go:
     next.plan = rule.plan;
     next.micros = 0;
+    next.overlapped = rule.overlapped;
     break;
   case RuleAction::Micros:
     next.micros = rule.amount;
@@ -361,11 +396,12 @@ Status Trainer::obey(const format::RuleT &rule) {
   }
   // A rule that cannot be followed leaves the run as it is.
   int64_t before = hops;
+  next.overlapped &= next.plan != current.plan;
   if (Status status = go(next, metrics::byRule, rule.text); !status) {
     std::cerr << (terminal ? "\n" : "") << "note: rule `" << rule.text
               << "` is not followed: " << status.message() << "\n";
   }
-  if (hops != before) {
+  if (hops != before || upcoming) {
     rules->hopped();
   }
   return Status();
@@ -431,11 +467,15 @@ std::string Trainer::answer(const std::string &request) {
   if (Status status = go(*choice, "request", "cleave hop"); !status) {
     return "error " + status.message();
   }
-  if (hops == before) {
+  if (hops == before && !upcoming) {
     return "ok " + where + " already";
   }
   if (rules) {
     rules->hopped();
+  }
+  if (upcoming) {
+    return "ok hops after " + where + " to " + upcoming->plan +
+           " while the next step is made";
   }
   return "ok hopped after " + where + " to " + session->plan().name;
 }
