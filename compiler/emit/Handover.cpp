@@ -120,9 +120,8 @@ SmallVector<Handover> emit::handoversOf(func::FuncOp function) {
 static bool writes(const Action &action, Value root) {
   return llvm::is_contained(writesOf(action), root) ||
          (action.op && llvm::is_contained(action.op->getResults(), root)) ||
-         llvm::any_of(action.body, [&](const auto &inner) {
-           return writes(*inner, root);
-         });
+         llvm::any_of(action.body,
+                      [&](const auto &inner) { return writes(*inner, root); });
 }
 
 size_t emit::makerOf(Value value, const Actions &actions) {

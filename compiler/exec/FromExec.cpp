@@ -438,9 +438,8 @@ void PlanReader::readProgram(exec::ProgramOp program, format::ProgramT &table) {
       read->gradient = readOutput(handover);
       read->gradient->kind = format::OutputKind::Gradient;
       read->ready = static_cast<uint32_t>(handover.getReady());
-      read->loop = handover.getLoop()
-                       ? static_cast<int32_t>(*handover.getLoop())
-                       : -1;
+      read->loop =
+          handover.getLoop() ? static_cast<int32_t>(*handover.getLoop()) : -1;
       table.handovers.push_back(std::move(read));
     } else {
       readInstruction(op, table.body);

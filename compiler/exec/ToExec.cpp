@@ -490,10 +490,9 @@ static void writeRule(Writer &w, const format::RuleT &rule) {
   w.create<exec::RuleOp>(
       w.b.getArrayAttr(terms), w.number(rule.during), w.number(rule.apart),
       w.b.getStringAttr(format::EnumNameRuleAction(rule.action)),
-      w.some(rule.plan),
-      rule.overlapped ? w.b.getUnitAttr() : UnitAttr(),
-      w.number(rule.amount), w.text(rule.text),
-      w.text(rule.file), w.number(rule.line));
+      w.some(rule.plan), rule.overlapped ? w.b.getUnitAttr() : UnitAttr(),
+      w.number(rule.amount), w.text(rule.text), w.text(rule.file),
+      w.number(rule.line));
 }
 
 static void writeRun(Writer &w, const format::RunT &run) {

@@ -78,10 +78,9 @@ static bool readWord(const NameExpr &name, const Context &context,
 // `overlapped(deep)`.
 static bool readOverlapped(const CallExpr &call, const Context &context,
                            format::RuleT &rule, DiagnosticEngine &diags) {
-  const NameExpr *name =
-      call.args.size() == 1 && !call.args.front().name
-          ? dynCast<NameExpr>(call.args.front().value.get())
-          : nullptr;
+  const NameExpr *name = call.args.size() == 1 && !call.args.front().name
+                             ? dynCast<NameExpr>(call.args.front().value.get())
+                             : nullptr;
   if (!name) {
     diags.error(Diag::BadRunAction, call.range,
                 "`overlapped` takes the name of one of the run's plans");

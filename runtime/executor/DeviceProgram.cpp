@@ -143,8 +143,8 @@ bool DeviceProgram::isReady(const format::HandoverT &handover, int64_t slice,
 
 Status DeviceProgram::run(EventList *events, Part part, Progress *progress) {
   uint32_t begin = part == Part::Update ? update : 0;
-  uint32_t end = static_cast<uint32_t>(part == Part::Gradients ? update
-                                                               : code.size());
+  uint32_t end =
+      static_cast<uint32_t>(part == Part::Gradients ? update : code.size());
   for (uint32_t at = begin; at < end;) {
     const Operation &operation = code[at];
     if (progress) {

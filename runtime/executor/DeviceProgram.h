@@ -69,7 +69,7 @@ struct Environment {
   std::vector<std::vector<size_t>> shifts;
   const format::Slots *slots = nullptr; ///< null without a pipeline
   char *slotMemory = nullptr;
-  const StepHook *hook = nullptr; ///< may be empty
+  const StepHook *hook = nullptr;               ///< may be empty
   const IterationHook *iterationHook = nullptr; ///< likewise
 };
 

@@ -128,7 +128,7 @@ private:
     std::vector<std::optional<format::Slots>> slotTables; ///< by program
     std::vector<std::optional<DeviceProgram>> programs;
     std::vector<std::vector<InputPiece>> inputPieces; ///< by program
-    uint64_t worked = 0;    ///< nanoseconds of the last run
+    uint64_t worked = 0; ///< nanoseconds of the last run
     std::unique_ptr<Progress> progress = std::make_unique<Progress>(0);
     Workplace where;        ///< to which the addresses in programs belong
     device::Memory standIn; ///< until the first `place`

@@ -101,14 +101,12 @@ Status Overlap::add(const format::HandoverT &handover, const Placed &to,
           remaining.push_back(std::move(rest));
         }
         if ((*from.devices)[old.devices[j]] != device) {
-          movedGradients +=
-              common.elements() *
-              static_cast<int64_t>(format::elementSize(old.type));
+          movedGradients += common.elements() *
+                            static_cast<int64_t>(format::elementSize(old.type));
         }
         // The first dim of boxes is not the gradient's: see piecesOf.
         bool sliced = handover.loop >= 0;
-        layout::Piece slices =
-            sliced ? common.dims[1] : layout::Piece{0, 1};
+        layout::Piece slices = sliced ? common.dims[1] : layout::Piece{0, 1};
         for (int64_t at = slices.begin; at < slices.end; ++at) {
           Box part = common;
           if (sliced) {
@@ -140,8 +138,7 @@ Overlap::plan(const Placed &from, const Placed &to,
   const format::ProgramT &old = *from.engine->plan().programs[from.program];
   const format::ProgramT &now = *to.engine->plan().programs[to.program];
   for (const auto &wanted : now.handovers) {
-    CLEAVE_TRY(
-        result->add(*find(old, wanted->gradient->name), to, *wanted));
+    CLEAVE_TRY(result->add(*find(old, wanted->gradient->name), to, *wanted));
   }
   return result;
 }
@@ -186,9 +183,8 @@ bool Overlap::copyGradients() {
     if (gradient.done) {
       continue;
     }
-    if (stopping ||
-        !from.engine->isReady(gradient.coordinate, from.program,
-                              *gradient.handover, gradient.slice)) {
+    if (stopping || !from.engine->isReady(gradient.coordinate, from.program,
+                                          *gradient.handover, gradient.slice)) {
       all = false;
       continue;
     }

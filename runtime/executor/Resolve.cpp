@@ -277,8 +277,7 @@ Result<DeviceProgram> DeviceProgram::resolve(const Environment &environment) {
   Resolver resolver(environment, result);
   const format::ProgramT &program =
       *environment.plan->programs[environment.program];
-  CLEAVE_TRY(
-      resolver.resolveProgram().in("program `" + program.name + "`"));
+  CLEAVE_TRY(resolver.resolveProgram().in("program `" + program.name + "`"));
   return result;
 }
 

@@ -30,6 +30,7 @@ namespace {
 struct Place {
   std::unique_ptr<device::CpuDevice> device;
   device::Memory arena, slots, inputs; ///< for whatever plan runs
+  device::Memory spare; ///< an arena for the next plan while one runs
 };
 
 double secondsSince(std::chrono::steady_clock::time_point begin) {
@@ -69,7 +70,7 @@ struct Session::Implementation {
   Status growWork(const WorkBytes &wanted);
   void activate(Engine &next);
   void place(Engine &next, const std::vector<int64_t> &devices,
-             std::span<const device::Memory> arenas,
+             device::Memory Place::*arena,
              const std::function<void *(int64_t, size_t)> &leafAt);
   void seat(Engine &next);
   void relocate(state::Relocation relocation);
@@ -86,7 +87,7 @@ struct Session::Implementation {
   Status runPlace(int64_t device, size_t program, Part part);
   Result<state::Relocation> planHop(Engine &next, const HopOptions &options,
                                     bool overlapped, HopReport &report);
-  Result<std::vector<device::Memory>> secondArenas(const Engine &next);
+  Status addSpares(const Engine &next, const std::vector<int64_t> &devices);
 };
 
 Result<size_t>
@@ -188,16 +189,16 @@ Result<Engine *> Session::Implementation::prepare(size_t plan) {
   return engines.emplace(plan, std::move(*made)).first->second.get();
 }
 
-/// Where a plan's coordinates work: on these devices, with these arenas (if
-/// there are any; else the devices' own) and leaves.
+/// Where a plan's coordinates work: on these devices, with one of their arenas
+/// and these leaves.
 void Session::Implementation::place(
     Engine &next, const std::vector<int64_t> &devices,
-    std::span<const device::Memory> arenas,
+    device::Memory Place::*arena,
     const std::function<void *(int64_t, size_t)> &leafAt) {
   for (int64_t at = 0; at < next.coordinates(); ++at) {
     Place &place = places[devices[at]];
-    char *arena = arenas.empty() ? place.arena.data() : arenas[at].data();
-    Workplace where{arena, place.slots.data(), place.inputs.data(), {}};
+    Workplace where{
+        (place.*arena).data(), place.slots.data(), place.inputs.data(), {}};
     for (size_t leaf = 0; leaf < state->leaves(); ++leaf) {
       where.leaves.push_back(static_cast<char *>(leafAt(devices[at], leaf)));
     }
@@ -216,9 +217,10 @@ void Session::Implementation::seat(Engine &next) {
 
 /// The plan under which the state is laid out runs from here on.
 void Session::Implementation::activate(Engine &next) {
-  place(next, state->devices(), {}, [this](int64_t device, size_t leaf) {
-    return state->pointer(device, leaf);
-  });
+  place(next, state->devices(), &Place::arena,
+        [this](int64_t device, size_t leaf) {
+          return state->pointer(device, leaf);
+        });
   seat(next);
 }
 
@@ -516,20 +518,24 @@ Result<HopReport> Session::hop(const std::string &plan,
   return report;
 }
 
-/// Work memory of the next plan, while that of the running one is in use.
-/// Pages that the update does not touch are never there.
-Result<std::vector<device::Memory>>
-Session::Implementation::secondArenas(const Engine &next) {
-  std::vector<device::Memory> arenas;
-  for (int64_t at = 0; at < next.coordinates(); ++at) {
-    Result<device::Memory> arena =
-        places[at].device->allocate(next.workBytes().arena);
-    if (!arena) {
-      return arena.status().in("a second arena");
+/// Work memory of the next plan, while that of the running one is in use. It
+/// is kept, for its pages will have been touched; those that no update touches
+/// are never there.
+Status Session::Implementation::addSpares(const Engine &next,
+                                          const std::vector<int64_t> &devices) {
+  for (int64_t device : devices) {
+    Place &place = places[device];
+    if (place.spare.data() && place.spare.size() >= next.workBytes().arena) {
+      continue;
     }
-    arenas.push_back(std::move(*arena));
+    Result<device::Memory> spare =
+        place.device->allocate(next.workBytes().arena);
+    if (!spare) {
+      return spare.status().in("a second arena");
+    }
+    place.spare = std::move(*spare);
   }
-  return arenas;
+  return Status();
 }
 
 /// An output of a single number; nothing where the program has none of the
@@ -568,13 +574,10 @@ Result<HopReport> Session::trainAndHop(std::span<const Feed> feeds,
   if (!relocation) {
     return relocation.status();
   }
-  Result<std::vector<device::Memory>> arenas = self.secondArenas(next);
-  if (!arenas) {
-    return arenas.status();
-  }
+  CLEAVE_TRY(self.addSpares(next, relocation->devices()));
   std::vector<int64_t> devicesBefore = self.state->devices();
   std::vector<int64_t> devicesAfter = relocation->devices();
-  self.place(next, devicesAfter, *arenas,
+  self.place(next, devicesAfter, &Place::spare,
              [&](int64_t device, size_t leaf) -> void * {
                return relocation->pointer(device, leaf);
              });
@@ -611,8 +614,7 @@ Result<HopReport> Session::trainAndHop(std::span<const Feed> feeds,
   begin = std::chrono::steady_clock::now();
   ++self.state->step;
   report.loss = readNumber(old, from.program, OutputKind::Loss).value_or(0);
-  report.gradientNorm =
-      readNumber(next, to.program, OutputKind::GradientNorm);
+  report.gradientNorm = readNumber(next, to.program, OutputKind::GradientNorm);
   self.activate(next);
   report.seconds += secondsSince(begin);
   return report;

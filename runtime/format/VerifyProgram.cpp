@@ -567,11 +567,10 @@ Status Verifier::verifyUpdate() {
     const OutputT &gradient = *handover->gradient;
     std::string what = "handover `" + gradient.name + "`";
     CLEAVE_TRY(verifyOutput(gradient).in(what));
-    auto leaf = std::find_if(set.leaves.begin(), set.leaves.end(),
-                             [&](const auto &one) {
-                               return one->path == gradient.name &&
-                                      one->state.empty();
-                             });
+    auto leaf = std::find_if(
+        set.leaves.begin(), set.leaves.end(), [&](const auto &one) {
+          return one->path == gradient.name && one->state.empty();
+        });
     if (leaf == set.leaves.end() || (*leaf)->sizes != gradient.sizes ||
         (*leaf)->dims != gradient.dims ||
         program.values[gradient.value]->type != ElementType::F32) {

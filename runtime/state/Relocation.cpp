@@ -80,7 +80,7 @@ private:
   const State &state;
   const format::PlanSetT &set;
   Relocation &result;
-  size_t count;                        ///< of devices
+  size_t count;             ///< of devices
   int64_t memory = 0;       ///< that a device may need beside `base`
   std::vector<size_t> base; ///< the larger of old and new state, by device
   std::vector<std::vector<Box>> boxes; ///< of the transfer's moves

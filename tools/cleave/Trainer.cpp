@@ -19,8 +19,8 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
-#include <utility>
 #include <unistd.h>
+#include <utility>
 
 namespace cleave::tools {
 
@@ -30,6 +30,8 @@ static const char *const planKey = "plan";
 /// What decides which rules fire next.
 static const char *const rulesKey = "rules";
 static const char *const batchKey = "batch";
+/// A hop that the next step makes: the plan, and the rule that wants it.
+static const char *const upcomingKey = "upcoming";
 
 /// What a checkpoint says beside the state.
 state::Metadata Trainer::metadataOfData() const {
@@ -88,7 +90,7 @@ Status Trainer::checkSnapshot(const state::Metadata &metadata) const {
 }
 
 /// Rules go on where they were; those of another source begin anew.
-Status Trainer::restoreRules(const state::Metadata &metadata) {
+void Trainer::restoreRules(const state::Metadata &metadata) {
   auto known = metadata.find(rulesKey);
   if (rules && known != metadata.end()) {
     if (Status status = rules->restore(known->second); !status) {
@@ -99,7 +101,14 @@ Status Trainer::restoreRules(const state::Metadata &metadata) {
   if (batch != metadata.end()) {
     batchByRule = std::strtoll(batch->second.c_str(), nullptr, 10);
   }
-  return Status();
+  auto next = metadata.find(upcomingKey);
+  if (rules && next != metadata.end()) {
+    size_t end = std::min(next->second.find('\n'), next->second.size());
+    upcoming = {next->second.substr(0, end),
+                metrics::byRule,
+                end < next->second.size() ? next->second.substr(end + 1) : "",
+                {}};
+  }
 }
 
 Status Trainer::load() {
@@ -114,7 +123,7 @@ Status Trainer::load() {
   }
   if (!options.resume.empty()) {
     first = done = static_cast<int64_t>(session->state().step);
-    CLEAVE_TRY(restoreRules(*metadata));
+    restoreRules(*metadata);
   }
   return checkSnapshot(*metadata);
 }
@@ -383,6 +392,9 @@ void Trainer::takeSnapshot() {
   }
   if (batchByRule) {
     extra[batchKey] = std::to_string(*batchByRule);
+  }
+  if (upcoming) {
+    extra[upcomingKey] = upcoming->plan + "\n" + upcoming->reason;
   }
   snapshots->take(session->state(), session->set().model, extra);
 }

@@ -30,7 +30,7 @@ namespace cleave::tools {
 struct Choice {
   std::string plan;
   int64_t micros = 0;
-  int64_t batch = 0; ///< 0: the set has one only
+  int64_t batch = 0;       ///< 0: the set has one only
   bool overlapped = false; ///< go there while the next step is made
 };
 
@@ -93,7 +93,8 @@ private:
   std::string answer(const std::string &request);
   Status openControl();
   Status saveNow();
-  Status restoreRules(const state::Metadata &metadata);
+  void restoreRules(const state::Metadata &metadata);
+  void restoreUpcoming();
   int64_t batchNow() const;
   void writePrometheus(bool last);
   state::Metadata metadataOfData() const;
@@ -115,7 +116,7 @@ private:
   std::optional<metrics::MetricsFile> metrics;
   std::optional<ReplacedFile> batchFile;
   Appointments appointments;
-  Choice current;                     ///< what runs now, or is upcoming
+  Choice current; ///< what runs now, or is upcoming
   std::optional<Upcoming> upcoming;
   std::optional<policy::Rules> rules; ///< where the set has a run
   std::optional<int64_t> batchByRule; ///< instead of the ramp's

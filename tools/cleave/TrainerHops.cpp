@@ -54,8 +54,8 @@ static const std::string &familyOf(const format::PlanT &plan) {
 Result<Choice> Trainer::choiceOf(const std::string &text) const {
   constexpr std::string_view overlapped = "overlapped(";
   if (text.starts_with(overlapped) && text.ends_with(")")) {
-    Result<Choice> choice = choiceOf(text.substr(
-        overlapped.size(), text.size() - overlapped.size() - 1));
+    Result<Choice> choice = choiceOf(
+        text.substr(overlapped.size(), text.size() - overlapped.size() - 1));
     if (choice) {
       choice->overlapped = true;
     }
@@ -133,6 +133,18 @@ Status Trainer::checkHop(const format::PlanT &from, const format::PlanT &to,
       {.memory = options.hopMemory, .overlapped = overlapped});
 }
 
+/// The hop that a snapshot says comes next, if the set has the plan.
+void Trainer::restoreUpcoming() {
+  upcoming->before = current;
+  Result<Choice> choice = choiceOf(upcoming->plan);
+  if (!choice || upcoming->plan == session->plan().name) {
+    upcoming.reset();
+    return;
+  }
+  current.plan = choice->plan;
+  current.micros = choice->micros;
+}
+
 /// All that could keep a hop from being made.
 Status Trainer::prepareHops() {
   Result<Appointments> parsed = parseAppointments(options.at);
@@ -154,6 +166,9 @@ Status Trainer::prepareHops() {
       return report.status();
     }
     CLEAVE_TRY(openBatches());
+  }
+  if (upcoming) {
+    restoreUpcoming();
   }
   Choice before = current;
   for (const auto &[step, text] : appointments) {
@@ -257,8 +272,8 @@ Status Trainer::noteHop(const executor::HopReport &report,
   uint64_t at = session->state().step;
   std::string how = formatSeconds(report.seconds);
   if (report.overlapped) {
-    how += " beside a step that hid " + formatBytes(report.hidden) +
-           " of copies";
+    how +=
+        " beside a step that hid " + formatBytes(report.hidden) + " of copies";
   }
   say("step " + std::to_string(at) + "  hop from " + report.from + " to " +
       report.to + " (" + reason + "): " + formatBytes(report.bytes) +
