@@ -266,6 +266,30 @@ HOPS = [("tensor2", "pipe2"), ("tensor2", "zero3"), ("zero3", "pipe2"),
 MEBI = 2 ** 20
 
 
+# Milliseconds that each iteration over layers sleeps besides its work.
+PAUSES = [30, 0]
+
+
+def overlapped_hops(bench, plan):
+    """Hops while a step runs: what of them is seen."""
+    out = ["Hops that overlap with a step: visible is the time in which neither plan "
+           "computes. Steps compute as they do, and iterations over layers sleep besides, "
+           "so that copies find an idle core, or do not sleep.", "",
+           row("hop", "sleep, ms", "plain, ms", "visible, ms", "visible / plain",
+               "step, ms", "with the hop, ms"),
+           row(*["---"] * 7)]
+    for before, after in HOPS[:4]:
+        for pause in PAUSES:
+            got = json.loads(capture(
+                [bench.options.cleave.parent / "hop-bench", plan, before, after,
+                 bench.options.rounds, "overlapped", pause]))
+            shares = [a / b for a, b in zip(got["visible"], got["plain"])]
+            out.append(row(f"{before} → {after}", pause, spread(got["plain"], 1e3, 1),
+                           spread(got["visible"], 1e3, 2), spread(shares, digits=2),
+                           spread(got["step"], 1e3), spread(got["whole"], 1e3)))
+    return out
+
+
 def bench_hops(bench):
     """Hops of a large state beside what copies allow, and beside PyTorch."""
     sizes = SIZES["large"]
@@ -294,12 +318,13 @@ def bench_hops(bench):
         out.append(row(f"{before} → {after}", round(got["bytes"] / MEBI),
                        round(got["copied"] / MEBI), spread(got["there"], 1e3, 2),
                        spread(bounds, 1e3, 1), spread(ratios, digits=2) if ratios else "—"))
+    out += ["", *overlapped_hops(bench, plan)]
     peer = bench.torch_script("torch_reshard.py", sizes, 2, "--folder",
                               bench.options.scratch / "cleave-reshard",
                               "--rounds", bench.options.rounds)
     through = [a + b for a, b in zip(peer["save"], peer["load"])]
     ours = runs["tensor2", "pipe2"]["there"]
-    out += ["", "The first of these through PyTorch's distributed checkpoint, two processes "
+    out += ["", "The first of all these hops through PyTorch's distributed checkpoint, two processes "
             f"over gloo, saved to memory (`{bench.options.scratch}`) and loaded cut by "
             f"layers: {spread(through, 1e3)} ms, "
             f"{statistics.median(through) / statistics.median(ours):.0f} times as long."]

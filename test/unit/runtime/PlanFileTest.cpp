@@ -471,3 +471,63 @@ TEST(PlanFile, RunsThatMakeNoSense) {
         << each.complaint << " / " << runComplaint(each.damage);
   }
 }
+
+namespace {
+
+/// A set whose program updates the state by one gradient: for its shape, the
+/// value of the parameter itself.
+std::string updateComplaint(const std::function<void(ProgramT &)> &damage) {
+  return complaint([&](PlanSetT &set) {
+    ProgramT &program = programOf(set);
+    const LeafT &leaf = *set.leaves[0];
+    program.update = static_cast<uint32_t>(program.body.size()) - 1;
+    auto handover = std::make_unique<HandoverT>();
+    handover->ready = 2;
+    handover->loop = 1;
+    handover->gradient = std::make_unique<OutputT>();
+    OutputT &gradient = *handover->gradient;
+    gradient.kind = OutputKind::Gradient;
+    gradient.name = leaf.path;
+    gradient.dims = leaf.dims;
+    gradient.sizes = leaf.sizes;
+    while (program.values[gradient.value]->storage != Storage::Leaf) {
+      ++gradient.value;
+    }
+    program.handovers.push_back(std::move(handover));
+    damage(program);
+  });
+}
+
+} // namespace
+
+TEST(PlanFile, UpdatesThatCannotRunAlone) {
+  EXPECT_EQ(updateComplaint([](ProgramT &) {}), "");
+  struct Case {
+    const char *complaint;
+    std::function<void(ProgramT &)> damage;
+  };
+  const Case cases[] = {
+      {"begins behind its last", [](ProgramT &p) { p.update = 99; }},
+      {"not waited for before the update", [](ProgramT &p) { --p.update; }},
+      {"handovers without an update", [](ProgramT &p) { p.update = 0; }},
+      {"an update without", [](ProgramT &p) { p.handovers.clear(); }},
+      {"that of no parameter",
+       [](ProgramT &p) { p.handovers[0]->gradient->name = "none"; }},
+      {"that of no parameter",
+       [](ProgramT &p) { p.handovers[0]->gradient->dims[0] = "other"; }},
+      {"value", [](ProgramT &p) { p.handovers[0]->gradient->value = 9999; }},
+      {"where no instruction makes it",
+       [](ProgramT &p) { p.handovers[0]->ready = p.update + 1; }},
+      {"where no instruction makes it",
+       [](ProgramT &p) { p.handovers[0]->loop = 0; }},
+      {"where no instruction makes it",
+       [](ProgramT &p) { p.handovers[0]->loop = 99; }},
+      {"where no instruction makes it",
+       [](ProgramT &p) { p.handovers[0]->loop = -2; }},
+  };
+  for (const Case &each : cases) {
+    std::string got = updateComplaint(each.damage);
+    EXPECT_NE(got.find(each.complaint), std::string::npos)
+        << each.complaint << " / " << got;
+  }
+}
