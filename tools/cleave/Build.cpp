@@ -14,6 +14,7 @@
 #include <chrono>
 #include <iomanip>
 #include <iostream>
+#include <unistd.h>
 
 namespace cleave::tools {
 
@@ -47,6 +48,7 @@ int buildCommand(const Options &options) {
   compileOptions.dump = options.dump;
   compileOptions.probe = options.probe;
   compileOptions.variants = options.stopAfter.empty();
+  compileOptions.progress = isatty(STDERR_FILENO);
   std::optional<Compilation> result = compile(frontend, compileOptions);
   int code = frontend.finish();
   if (code != Done || !result || result->stopped) {
@@ -68,8 +70,9 @@ int buildCommand(const Options &options) {
             << " kernels, "
             << formatBytes(static_cast<int64_t>(result->kernels.size()))
             << " of code, in ";
-  std::cout.precision(2);
-  std::cout << seconds << " s\n";
+  std::cout.precision(seconds < 10 ? 2 : 0);
+  std::cout << (seconds < 10 ? std::defaultfloat : std::fixed) << seconds
+            << " s\n";
   return Done;
 }
 

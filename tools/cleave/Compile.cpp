@@ -27,6 +27,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
@@ -89,6 +90,7 @@ private:
   std::vector<format::LeafT> leaves;
   std::vector<format::InputT> inputs;
   std::set<std::string> reported; ///< errors of values, each once
+  int64_t variantsInAll = 0;      ///< and the plans themselves
 };
 
 } // namespace
@@ -613,6 +615,10 @@ static std::string variantName(const std::string &plan, int64_t batch,
 bool Compiler::makeVariant(const PlanRequest &request, int64_t batch,
                            int64_t micros) {
   std::string name = variantName(request.name, batch, micros);
+  if (options.progress) {
+    llvm::errs() << "\r\033[K" << result.set.plans.size() + 1 << "/"
+                 << variantsInAll << " " << name;
+  }
   DiagnosticEngine scratch(frontend.sources);
   std::optional<plan::Elaborated> elaborated =
       elaboratePlan(request, facts,
@@ -678,6 +684,12 @@ bool Compiler::makeVariants() {
               ": let the batch grow by more at a time, or build fewer plans");
     return false;
   }
+  variantsInAll = plans;
+  auto clear = llvm::make_scope_exit([this] {
+    if (options.progress) {
+      llvm::errs() << "\r\033[K";
+    }
+  });
   if (!makeVariantsAt(0)) {
     return false;
   }

@@ -44,6 +44,7 @@ struct CompileOptions {
   bool objectCode = true; ///< its last part: kernels as a shared object
   std::string stopAfter;  ///< a phase: print the programs there and stop
   bool dump = false;      ///< print them after every phase, on stderr
+  bool progress = false;  ///< tell which of many plans is made, on stderr
 };
 
 /// How many microbatches a plan makes of some of the run's batches.
@@ -53,7 +54,7 @@ struct VariedPlan {
 };
 
 /// Of plans that are compiled for one run, variants too.
-inline constexpr int64_t mostPlans = 128;
+inline constexpr int64_t mostPlans = 2048;
 
 /// One entry's global program: a module with the one function `name`.
 struct EntryProgram {
