@@ -2,7 +2,7 @@
 """Cleave beside PyTorch and JAX on this machine's CPU, as ratios within one run.
 
 usage: bench/run.py --cleave BIN --work FOLDER --text FILE [--rounds N]
-                    [--only step|pipeline|overhead|hops|where|build]
+                    [--only step|pipeline|overhead|rules|hops|where|build]
                     [--sizes medium,large] [--write docs/performance.md]
 
 Rounds alternate between them, so that a change of the machine's speed falls on
@@ -359,6 +359,79 @@ def bench_overhead(bench):
     return out
 
 
+# A model with next to nothing to compute, so that a step's time shows what stands
+# between steps. The rules read every metric, some over long windows, and never fire.
+WATCHED = '''
+use std.optim
+model little(size = 8, sequences = 2) {
+  dim batch = sequences, pos = 4, row = size
+  input ids: i32[batch, pos] from tokens(shift: 0)
+  param w: f32[row] ~ normal(1.0)
+  minimize mean(w * w) + 0.0 * mean(cast(ids, f32))
+}
+plan p of little { mesh [data: 1]; shard batch on data }
+plan q of little { mesh [data: 1]; shard row on data }
+
+run bare of little with adamw(rate: 1e-9), clip(1.0) { plans p = p; start p }
+run watched of little with adamw(rate: 1e-9), clip(1.0) {
+  plans p = p, q = q
+  start p
+  when mean(loss, 1000) > 1e9 and spread(loss, 1000) > 1e9 for 3 -> q
+  when mean(step_time, 100) > 1e9 s or max(step_time, 100) > 1e9 s -> q
+  when gradient_norm > 1e9 and mean(gradient_norm, 50) > 1e9 -> stop
+  when free_memory < 1 B -> stop
+  when wall_time > 1e9 s or samples < 0 * step -> stop
+  when spread(stage_time) > 1e9 for 20 -> q
+  when bytes(all_reduce on data) > 1 TiB or mean(time(all_reduce), 100) > 1e9 s -> q
+}
+'''
+
+
+def bench_rules(bench):
+    """What rules, lines of metrics and Prometheus's file take from a step."""
+    source = bench.work / "watched.clv"
+    source.write_text(WATCHED)
+    plans = {}
+    for name in ("bare", "watched"):
+        plans[name] = bench.work / f"{name}.plan"
+        capture([bench.options.cleave, "build", source, "--run", name, "-o",
+                 plans[name]])
+    out = ["### Rules and metrics", "",
+           "What a step is longer by when something looks at it: microseconds, from "
+           "runs of a model with next to nothing to compute that differ in this alone; "
+           "and what that is of the step above on one device, measured in between. "
+           "Seven rules with nine statistics over up to 1,000 steps, one of which reads "
+           "the machine's free memory.", "",
+           row("", "a step, µs", "more, µs", "of a step"),
+           row("---", "---", "---", "---")]
+    cases = {"nothing": ("bare", ()), "lines of metrics": ("bare", ("--metrics",)),
+             "metrics and Prometheus": ("bare", ("--metrics", "--prometheus")),
+             "metrics, Prometheus and rules":
+                 ("watched", ("--metrics", "--prometheus"))}
+    steps, times, real = 20_000, {name: [] for name in cases}, []
+    plan, _ = bench.build(STEP, "bench(1, 1)")
+    for _ in range(bench.options.rounds):
+        for name, (which, files) in cases.items():
+            more = [word for file in files for word in (file, bench.work / file[2:])]
+            seconds = {}
+            for count in (0, steps):
+                start = time.perf_counter()
+                capture([bench.options.cleave, "run", plans[which], "--data",
+                         bench.options.text, "--steps", count, "--quiet", *more],
+                        cores=1)
+                seconds[count] = time.perf_counter() - start
+            times[name].append((seconds[steps] - seconds[0]) / steps)
+        real.append(steady(bench.cleave_steps(plan, 6, 1)))
+    for name, ours in times.items():
+        more = [a - b for a, b in zip(ours, times["nothing"])]
+        shares = [a / b for a, b in zip(more, real)]
+        out.append(row(name, spread(ours, 1e6, 1),
+                       "—" if name == "nothing" else spread(more, 1e6, 1),
+                       "—" if name == "nothing" else
+                       f"{statistics.median(shares):.4%}"))
+    return out
+
+
 def bench_where(bench):
     """Shares of a step's time, from a trace: kernels by the region they work in."""
     plan, _ = bench.build(STEP, "bench(1, 1)")
@@ -455,8 +528,8 @@ def main():
     parser.add_argument("--cleave", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--text", type=pathlib.Path, required=True)
-    parser.add_argument("--only", choices=["step", "pipeline", "overhead", "hops", "where",
-                                           "build"])
+    parser.add_argument("--only", choices=["step", "pipeline", "overhead", "rules", "hops",
+                                           "where", "build"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", default=",".join(SIZES),
                         help="of the steps; default: all of " + ",".join(SIZES))
@@ -466,7 +539,8 @@ def main():
     options = parser.parse_args()
     bench = Bench(options, environment.ensure(options.work.parent / "peers"))
     for part, function in (("step", bench_step), ("pipeline", bench_pipeline),
-                           ("overhead", bench_overhead), ("hops", bench_hops),
+                           ("overhead", bench_overhead), ("rules", bench_rules),
+                           ("hops", bench_hops),
                            ("where", bench_where), ("build", bench_build)):
         if options.only in (None, part):
             lines = function(bench) + ["", machine(bench)]

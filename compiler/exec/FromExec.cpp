@@ -514,8 +514,23 @@ static bool readTerm(Attribute attr, format::TermT &term) {
                   measure.metric) &&
          readKind(list[1], format::EnumValuesStatistic(),
                   &format::EnumNameStatistic, measure.statistic) &&
-         readKind(list[3], format::EnumValuesCollectiveKind(),
-                  &format::EnumNameCollectiveKind, measure.collective);
+         readKind(list[3], format::EnumValuesTrafficKind(),
+                  &format::EnumNameTrafficKind, measure.traffic);
+}
+
+static bool readTraffic(exec::PlanOp op, format::PlanT &plan) {
+  for (Attribute attr : op.getTraffic().value_or(ArrayAttr())) {
+    auto entry = cast<ArrayAttr>(attr);
+    plan.traffic.push_back(std::make_unique<format::TrafficT>());
+    format::TrafficT &traffic = *plan.traffic.back();
+    traffic.axis = cast<StringAttr>(entry[1]).str();
+    traffic.bytes = cast<IntegerAttr>(entry[2]).getInt();
+    if (!readKind(entry[0], format::EnumValuesTrafficKind(),
+                  &format::EnumNameTrafficKind, traffic.kind)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 static bool readRule(exec::RuleOp op, format::RuleT &rule) {
@@ -546,6 +561,12 @@ static std::unique_ptr<format::RunT> readRun(exec::RunOp op) {
   for (; !pairs.empty(); pairs = pairs.drop_front(2)) {
     run->batches.emplace_back(pairs[0], pairs[1]);
   }
+  if (op.getMean()) {
+    run->gradient_mean = std::make_unique<format::GradientMeanT>();
+    run->gradient_mean->state = op.getMean()->str();
+    run->gradient_mean->keep = op.getKeep()->convertToDouble();
+    run->gradient_mean->limit = op.getLimit()->convertToDouble();
+  }
   return run;
 }
 
@@ -565,6 +586,10 @@ llvm::Expected<format::PlanSetT> cleave::fromExec(ModuleOp module) {
     set.target_features = texts(features);
   }
   set.eval_every = op.getEvery().value_or(0);
+  if (auto hashes = op.getMathematics()) {
+    set.loss_hash = static_cast<uint64_t>((*hashes)[0]);
+    set.update_hash = static_cast<uint64_t>((*hashes)[1]);
+  }
   for (auto kernels : op.getBody().getOps<exec::KernelsOp>()) {
     set.symbols = texts(kernels.getSymbols());
   }
@@ -592,6 +617,10 @@ llvm::Expected<format::PlanSetT> cleave::fromExec(ModuleOp module) {
     }
     PlanReader reader(numbers, symbols);
     set.plans.push_back(reader.read(plan));
+    if (!readTraffic(plan, *set.plans.back())) {
+      return llvm::createStringError("plan `" + set.plans.back()->name +
+                                     "` sends what means nothing");
+    }
   }
   return std::move(set);
 }

@@ -429,11 +429,23 @@ llvm::Error PlanWriter::writeProgram(const format::ProgramT &program) {
   return llvm::Error::success();
 }
 
+/// As it is in the dialect: see exec.plan.
+static ArrayAttr trafficOf(Writer &w, const format::PlanT &plan) {
+  SmallVector<Attribute> entries;
+  for (const auto &traffic : plan.traffic) {
+    entries.push_back(w.b.getArrayAttr(
+        {w.b.getStringAttr(format::EnumNameTrafficKind(traffic->kind)),
+         w.text(traffic->axis), w.number(traffic->bytes)}));
+  }
+  return entries.empty() ? ArrayAttr() : w.b.getArrayAttr(entries);
+}
+
 llvm::Error PlanWriter::write() {
   auto op = w.open<exec::PlanOp>(
       w.text(plan.name),
       spmd::toAttr(w.b.getContext(), format::toLayout(*plan.mesh)),
-      w.some(plan.of), w.number(plan.batch), w.number(plan.micros));
+      w.some(plan.of), w.number(plan.batch), w.number(plan.micros),
+      trafficOf(w, plan));
   for (auto [layout, leaf] : llvm::zip(plan.layouts, leaves)) {
     writeLayout(*layout, leaf);
   }
@@ -478,7 +490,7 @@ static Attribute termOf(Writer &w, const format::TermT &term) {
       {w.b.getStringAttr(format::EnumNameMetric(measure.metric)),
        w.b.getStringAttr(format::EnumNameStatistic(measure.statistic)),
        w.number(measure.window),
-       w.b.getStringAttr(format::EnumNameCollectiveKind(measure.collective)),
+       w.b.getStringAttr(format::EnumNameTrafficKind(measure.traffic)),
        w.text(measure.axis)});
 }
 
@@ -500,10 +512,16 @@ static void writeRun(Writer &w, const format::RunT &run) {
   for (const format::BatchChange &change : run.batches) {
     batches.append({change.samples(), change.batch()});
   }
-  w.create<exec::RunOp>(w.text(run.name), w.number(run.snapshot_every),
-                        run.reproducible ? w.b.getUnitAttr() : UnitAttr(),
-                        batches.empty() ? DenseI64ArrayAttr()
-                                        : w.b.getDenseI64ArrayAttr(batches));
+  auto op = w.create<exec::RunOp>(
+      w.text(run.name), w.number(run.snapshot_every),
+      run.reproducible ? w.b.getUnitAttr() : UnitAttr(),
+      batches.empty() ? DenseI64ArrayAttr() : w.b.getDenseI64ArrayAttr(batches),
+      StringAttr(), FloatAttr(), FloatAttr());
+  if (const format::GradientMeanT *mean = run.gradient_mean.get()) {
+    op.setMeanAttr(w.text(mean->state));
+    op.setKeepAttr(w.b.getF64FloatAttr(mean->keep));
+    op.setLimitAttr(w.b.getF64FloatAttr(mean->limit));
+  }
   for (const auto &rule : run.rules) {
     writeRule(w, *rule);
   }
@@ -524,7 +542,12 @@ cleave::toExec(MLIRContext &context, const format::PlanSetT &set) {
       FlatSymbolRefAttr::get(&context, set.plans[set.start]->name),
       set.eval_every == 0
           ? IntegerAttr()
-          : w.b.getI32IntegerAttr(static_cast<int32_t>(set.eval_every)));
+          : w.b.getI32IntegerAttr(static_cast<int32_t>(set.eval_every)),
+      set.loss_hash == 0 && set.update_hash == 0
+          ? DenseI64ArrayAttr()
+          : w.b.getDenseI64ArrayAttr(
+                {static_cast<int64_t>(set.loss_hash),
+                 static_cast<int64_t>(set.update_hash)}));
   if (!set.symbols.empty()) {
     w.create<exec::KernelsOp>(w.texts(set.symbols));
   }

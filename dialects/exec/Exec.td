@@ -90,16 +90,18 @@ def Exec_SetOp : Exec_Op<"set", [SymbolTable, SingleBlock, NoTerminator]> {
   let description = [{
     `by` says what made it, `needs` what the processor must have, `starts` with
     which plan a run begins, `evaluates every` after how many steps it
-    evaluates.
+    evaluates, `mathematics` what the loss and the optimizer are (two hashes).
   }];
   let arguments = (ins StrAttr:$model, OptionalAttr<StrAttr>:$producer,
                        OptionalAttr<StrArrayAttr>:$features,
                        FlatSymbolRefAttr:$start,
-                       OptionalAttr<I32Attr>:$every);
+                       OptionalAttr<I32Attr>:$every,
+                       OptionalAttr<DenseI64ArrayAttr>:$mathematics);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $model (`by` $producer^)? (`needs` $features^)? `starts` $start
-    (`evaluates` `every` $every^)? attr-dict-with-keyword $body
+    (`evaluates` `every` $every^)? (`mathematics` $mathematics^)?
+    attr-dict-with-keyword $body
   }];
   let hasRegionVerifier = 1;
 }
@@ -114,15 +116,21 @@ def Exec_RunOp : Exec_Op<"run", [HasParent<"SetOp">]> {
   let summary = "what happens between steps";
   let description = [{
     `exec.run "tr11" snapshots every 300 batches [0, 192, 40000, 208]`: pairs of
-    the sample from which on steps have a batch, and the batch. Its rules follow.
+    the sample from which on steps have a batch, and the batch. `averages
+    "first" keeping 0.9 under 1.0`: the optimizer's leaf that is a mean of
+    gradients, and to what norm they are clipped. Its rules follow.
   }];
   let arguments = (ins StrAttr:$name,
                        DefaultValuedAttr<I64Attr, "0">:$snapshots,
                        UnitAttr:$reproducible,
-                       OptionalAttr<DenseI64ArrayAttr>:$batches);
+                       OptionalAttr<DenseI64ArrayAttr>:$batches,
+                       OptionalAttr<StrAttr>:$mean,
+                       OptionalAttr<F64Attr>:$keep,
+                       OptionalAttr<F64Attr>:$limit);
   let assemblyFormat = [{
     $name (`snapshots` `every` $snapshots^)? (`reproducible` $reproducible^)?
-    (`batches` $batches^)? attr-dict
+    (`batches` $batches^)? (`averages` $mean^ `keeping` $keep `under` $limit)?
+    attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -130,10 +138,10 @@ def Exec_RunOp : Exec_Op<"run", [HasParent<"SetOp">]> {
 def Exec_RuleOp : Exec_Op<"rule", [HasParent<"SetOp">]> {
   let summary = "when something is done between steps";
   let description = [{
-    `exec.rule [["Batch", "Last", 1, "AllReduce", ""], 784.0, "GreaterEqual"]
+    `exec.rule [["Batch", "Last", 1, "Collectives", ""], 784.0, "GreaterEqual"]
     for 1 apart 0 -> "Go" plan "full" said "when …" at "b.clv":76`: the condition
     in postfix order, in the words of the file's enumerations. A metric has its
-    statistic, its window, and the kind and axis of collectives that it is of.
+    statistic, its window, and the kind and axis of traffic that it is of.
   }];
   let arguments = (ins ArrayAttr:$condition, I64Attr:$during, I64Attr:$apart,
                        StrAttr:$action, OptionalAttr<StrAttr>:$plan,
@@ -171,16 +179,18 @@ def Exec_PlanOp : Exec_Op<"plan", [
   let summary = "one plan of the set: layouts, extents, sites and programs";
   let description = [{
     `of "deep" batch 32 micros 8`: a variant of a plan of the run, and its
-    samples a step and number of microbatches.
+    samples a step and number of microbatches. `sends [["AllReduce", "data",
+    4096]]`: bytes of the busiest device in a step, by kind and axis.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Spmd_MeshAttr:$mesh,
                        OptionalAttr<StrAttr>:$of,
                        DefaultValuedAttr<I64Attr, "0">:$batch,
-                       DefaultValuedAttr<I64Attr, "0">:$micros);
+                       DefaultValuedAttr<I64Attr, "0">:$micros,
+                       OptionalAttr<ArrayAttr>:$traffic);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `mesh` $mesh (`of` $of^)? (`batch` $batch^)? (`micros` $micros^)?
-    attr-dict-with-keyword $body
+    (`sends` $traffic^)? attr-dict-with-keyword $body
   }];
   let hasRegionVerifier = 1;
 }

@@ -213,6 +213,10 @@ LogicalResult RunOp::verify() {
   if (getSnapshots() > std::numeric_limits<uint32_t>::max()) {
     return emitOpError("makes snapshots every ") << getSnapshots() << " steps";
   }
+  if (getMean().has_value() != getKeep().has_value() ||
+      getMean().has_value() != getLimit().has_value()) {
+    return emitOpError("says of the mean of gradients a part only");
+  }
   return getBatches().value_or(ArrayRef<int64_t>()).size() % 2 == 0
              ? success()
              : emitOpError("has batches that are no pairs");
@@ -278,6 +282,9 @@ LogicalResult SetOp::verifyRegions() {
   if (failed(verifyContents(*this))) {
     return failure();
   }
+  if (getMathematics() && getMathematics()->size() != 2) {
+    return emitOpError("has other than two hashes of its mathematics");
+  }
   if (!isa_and_nonnull<PlanOp>(
           mlir::SymbolTable::lookupSymbolIn(*this, getStartAttr()))) {
     return emitOpError("starts with plan `")
@@ -308,9 +315,21 @@ LogicalResult SetOp::verifyRegions() {
 // A plan
 //===----------------------------------------------------------------------===//
 
+/// A kind, an axis and bytes.
+static bool isTraffic(Attribute attr) {
+  auto entry = dyn_cast<ArrayAttr>(attr);
+  return entry && entry.size() == 3 && isa<StringAttr>(entry[0]) &&
+         isa<StringAttr>(entry[1]) && isa<IntegerAttr>(entry[2]);
+}
+
 LogicalResult PlanOp::verifyRegions() {
   if (failed(verifyContents(*this))) {
     return failure();
+  }
+  for (Attribute entry : getTraffic().value_or(ArrayAttr())) {
+    if (!isTraffic(entry)) {
+      return emitOpError("sends what is none: ") << entry;
+    }
   }
   auto leaves = (*this)->getParentOfType<SetOp>().getBody().getOps<LeafOp>();
   auto leaf = leaves.begin();

@@ -131,6 +131,7 @@ ExprPtr clone(const Expr &expr) {
       last.range = arg.range;
       last.name = arg.name;
       last.value = clone(*arg.value);
+      last.axis = arg.axis;
     }
     copy->hasParens = from.hasParens;
     copy->as = from.as;

@@ -184,6 +184,7 @@ struct MemberExpr : Expr {
 struct Arg : Node {
   std::optional<Name> name;
   ExprPtr value;
+  std::optional<DottedName> axis; // `all_reduce on tensor`: in conditions alone
 };
 
 // `nn.norm(x, embed: width) as norm1`.

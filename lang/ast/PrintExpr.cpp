@@ -231,6 +231,9 @@ void Printer::args(const std::vector<Arg> &items) {
       out += arg.name->text + ": ";
     }
     expr(*arg.value);
+    if (arg.axis) {
+      out += " on " + arg.axis->text();
+    }
   });
   out += ')';
 }

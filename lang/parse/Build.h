@@ -90,6 +90,7 @@ private:
   ast::ExprPtr buildList(P::ListContext *context);
   std::unique_ptr<ast::CallExpr> buildCall(P::CallContext *context);
   std::vector<ast::Arg> buildArgs(P::ArgsContext *context);
+  void checkAxes(const ast::CallExpr &call);
   std::string stringValue(antlr4::Token *token);
   ast::BinaryOp buildCompare(P::CompareContext *context);
   ast::ExprPtr binary(ast::BinaryOp op, SourceRange opRange, ast::ExprPtr left,
@@ -157,7 +158,8 @@ private:
   const SourceManager &sources;
   FileId file;
   DiagnosticEngine &diags;
-  bool tooHigh = false; // reported once
+  bool tooHigh = false;     // reported once
+  bool inCondition = false; // of a run's rule
 };
 
 } // namespace cleave

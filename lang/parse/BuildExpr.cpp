@@ -267,6 +267,7 @@ ExprPtr Builder::buildArguments(ExprPtr callee, P::ArgumentsContext *context) {
         .help("functions are not values; write the name of one before `(`");
   }
   call->args = buildArgs(context->args());
+  checkAxes(*call);
   call->argsRange = rangeOf(context->LPAREN()).to(rangeOf(context->RPAREN()));
   if (context->word()) {
     call->as = buildName(context->word());
@@ -291,8 +292,26 @@ std::vector<Arg> Builder::buildArgs(P::ArgsContext *context) {
       last.name = buildName(arg->word());
     }
     last.value = buildValue(arg->value());
+    if (arg->dotted()) {
+      last.axis = buildDotted(arg->dotted());
+    }
   }
   return args;
+}
+
+// Only what devices send to each other is on an axis.
+void Builder::checkAxes(const CallExpr &call) {
+  std::string name = call.callee.text();
+  for (const Arg &arg : call.args) {
+    bool takesAxis = inCondition && (name == "bytes" || name == "time");
+    if (arg.axis && !takesAxis) {
+      diags
+          .error(Diag::SyntaxError, arg.axis->range,
+                 "an argument of `" + name + "` is on no axis")
+          .help("`bytes(all_reduce on data)` and `time(…)` are, in the rules "
+                "of runs");
+    }
+  }
 }
 
 std::unique_ptr<CallExpr> Builder::buildCall(P::CallContext *context) {
@@ -301,6 +320,7 @@ std::unique_ptr<CallExpr> Builder::buildCall(P::CallContext *context) {
   call->hasParens = context->LPAREN() != nullptr;
   if (call->hasParens) {
     call->args = buildArgs(context->args());
+    checkAxes(*call);
     call->argsRange = rangeOf(context->LPAREN()).to(rangeOf(context->RPAREN()));
   }
   uint32_t below = 0;

@@ -197,7 +197,9 @@ StmtPtr Builder::buildRunStmt(P::RunStmtContext *context) {
   }
   if (auto *c = context->whenStmt()) {
     auto stmt = begin<WhenStmt>(c);
+    inCondition = true;
     stmt->condition = buildExpr(c->test);
+    inCondition = false;
     stmt->during = buildExpr(c->during);
     stmt->target = buildExpr(c->target);
     return stmt;

@@ -185,7 +185,7 @@ suffix
   | '[' span ']'                                              # index
   ;
 args: arg (',' arg)* ','?;
-arg: word ':' value | value;
+arg: word ':' value | value (ON dotted)?;
 primary
   : number
   | STRING

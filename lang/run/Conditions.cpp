@@ -1,7 +1,9 @@
 #include "lang/run/Run.h"
 
 #include "lang/ast/Units.h"
+#include "runtime/format/Convert.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace cleave;
@@ -10,6 +12,7 @@ using namespace cleave::run;
 using format::Metric;
 using format::Statistic;
 using format::TermKind;
+using format::TrafficKind;
 
 namespace {
 
@@ -32,8 +35,8 @@ constexpr MetricInfo metrics[] = {
     {"wall_time", Metric::WallTime, Quantity::Seconds},
 };
 
-// Words that the language has and this version has no numbers for.
-constexpr const char *laterMetrics[] = {"noise_scale"};
+// A ratio of two measures: see buildNoise.
+constexpr const char *noiseScale = "noise_scale";
 // One for each stage: only a statistic over the stages is a number.
 constexpr const char *stageTime = "stage_time";
 
@@ -61,6 +64,10 @@ private:
   std::optional<Part> buildStatistic(const CallExpr &call, Statistic statistic);
   std::optional<Part> buildOverStages(const CallExpr &call,
                                       Statistic statistic);
+  std::optional<Part> buildTraffic(const CallExpr &call);
+  std::optional<Part> buildNoise(const Expr &expr, Statistic statistic,
+                                 uint32_t window);
+  std::optional<uint32_t> windowOf(const CallExpr &call, Statistic statistic);
   std::optional<Part> buildUnary(const UnaryExpr &unary);
   std::optional<Part> buildBinary(const BinaryExpr &binary);
   std::optional<Part> arithmetic(const BinaryExpr &binary, const Part &left,
@@ -69,6 +76,7 @@ private:
                                  const Part &right);
   std::optional<Part> logic(const BinaryExpr &binary, const Part &left,
                             const Part &right);
+  bool isMeasure(const Arg &arg) const;
   bool haveSame(const BinaryExpr &binary, const Part &left, const Part &right);
   std::optional<Part> refuse(SourceRange range, const std::string &message,
                              const std::string &help = "");
@@ -146,7 +154,85 @@ static std::vector<std::string> metricNames() {
   for (const MetricInfo &info : metrics) {
     names.push_back(info.name);
   }
+  names.push_back(noiseScale);
   return names;
+}
+
+// `noise_scale` is noise / signal, each with its own mean over the window: a
+// mean of ratios would be far off where the signal is now and then near zero.
+// A signal that is not positive is lost in the noise, and the scale not known:
+// signal * (signal > 0) is then zero, and the ratio nothing.
+std::optional<Part> Builder::buildNoise(const Expr &expr, Statistic statistic,
+                                        uint32_t window) {
+  if (!context.clips || !context.gradientMean) {
+    diags
+        .error(Diag::MetricNotThere, expr.range,
+               "the run does not know `noise_scale`")
+        .help(context.clips
+                  ? "it is estimated from the optimizer's mean of gradients: "
+                    "`adamw` and `lion` keep one"
+                  : "add `clip(LIMIT)` to `with`: it needs the gradient's norm");
+    return std::nullopt;
+  }
+  auto measure = [&](Metric metric) {
+    Part part = addMeasure(metric, Quantity::Plain, textOf(expr));
+    result.terms.back()->measure->statistic = statistic;
+    result.terms.back()->measure->window = window;
+    return part;
+  };
+  Part part = measure(Metric::GradientNoise);
+  measure(Metric::GradientSignal);
+  measure(Metric::GradientSignal);
+  addNumber(0, Quantity::Plain);
+  add(TermKind::Greater);
+  add(TermKind::Multiply);
+  add(TermKind::Divide);
+  result.readsNoise = true;
+  return part;
+}
+
+// `bytes(all_reduce on data)`, `time(send)`.
+std::optional<Part> Builder::buildTraffic(const CallExpr &call) {
+  std::string name = call.callee.text();
+  const auto *word = call.args.size() == 1 && !call.args[0].name
+                         ? dynCast<NameExpr>(call.args[0].value)
+                         : nullptr;
+  if (!word) {
+    return refuse(call.range,
+                  "`" + name + "` takes a kind of what devices send",
+                  "write `" + name + "(all_reduce)`, or `" + name +
+                      "(all_reduce on AXIS)`");
+  }
+  std::optional<TrafficKind> kind;
+  std::vector<std::string> known;
+  for (TrafficKind one : format::EnumValuesTrafficKind()) {
+    known.push_back(format::nameOf(one));
+    if (word->name == known.back()) {
+      kind = one;
+    }
+  }
+  if (!kind) {
+    diags
+        .error(Diag::UnknownMetric, word->range,
+               "devices send nothing called `" + word->name + "`")
+        .help(suggestion(word->name, known));
+    return std::nullopt;
+  }
+  std::string axis = call.args[0].axis ? call.args[0].axis->text() : "";
+  if (!axis.empty() && context.axes && !context.axes->contains(axis)) {
+    diags
+        .error(Diag::UnknownAxis, call.args[0].axis->range,
+               "no plan of the run has an axis `" + axis + "`")
+        .help(suggestion(axis, {context.axes->begin(), context.axes->end()}));
+    return std::nullopt;
+  }
+  bool isTime = name == "time";
+  Part part = addMeasure(isTime ? Metric::Time : Metric::Bytes,
+                         isTime ? Quantity::Seconds : Quantity::Bytes,
+                         textOf(call));
+  result.terms.back()->measure->traffic = *kind;
+  result.terms.back()->measure->axis = axis;
+  return part;
 }
 
 std::optional<Part> Builder::buildName(const NameExpr &name) {
@@ -168,14 +254,8 @@ std::optional<Part> Builder::buildName(const NameExpr &name) {
                   "write `spread(stage_time)`, the largest by the smallest, or "
                   "`max` or `mean` of it");
   }
-  for (const char *later : laterMetrics) {
-    if (name.name == later) {
-      diags
-          .error(Diag::MetricNotThere, name.range,
-                 "`" + name.name + "` is not built yet")
-          .help("`step_time` and `gradient_norm` are there");
-      return std::nullopt;
-    }
+  if (name.name == noiseScale) {
+    return buildNoise(name, Statistic::Last, 1);
   }
   if (context.parameters.lookup(name.name)) {
     return buildConstant(name);
@@ -187,9 +267,15 @@ std::optional<Part> Builder::buildName(const NameExpr &name) {
   return std::nullopt;
 }
 
-static bool isStageTime(const Arg &arg) {
+static bool isWord(const Arg &arg, const char *word) {
   const auto *name = dynCast<NameExpr>(arg.value);
-  return !arg.name && name && name->name == stageTime;
+  return !arg.name && name && name->name == word;
+}
+
+static bool isStageTime(const Arg &arg) { return isWord(arg, stageTime); }
+
+static bool isTraffic(const CallExpr &call) {
+  return call.callee.text() == "bytes" || call.callee.text() == "time";
 }
 
 // `spread(stage_time)`: of the last step.
@@ -209,6 +295,23 @@ std::optional<Part> Builder::buildOverStages(const CallExpr &call,
   return part;
 }
 
+std::optional<uint32_t> Builder::windowOf(const CallExpr &call,
+                                          Statistic statistic) {
+  std::optional<int64_t> window = sema::evaluateInteger(
+      *call.args[1].value, context.parameters, diags,
+      "the window of `" + call.callee.text() + "`");
+  if (!window) {
+    return std::nullopt;
+  }
+  constexpr int64_t most = 100'000;
+  if (*window < (statistic == Statistic::Spread ? 2 : 1) || *window > most) {
+    refuse(call.args[1].range,
+           "a window of " + std::to_string(*window) + " steps");
+    return std::nullopt;
+  }
+  return static_cast<uint32_t>(*window);
+}
+
 // `mean(loss, 20)`.
 std::optional<Part> Builder::buildStatistic(const CallExpr &call,
                                             Statistic statistic) {
@@ -220,6 +323,14 @@ std::optional<Part> Builder::buildStatistic(const CallExpr &call,
     return refuse(call.range,
                   "`" + name + "` takes a metric and a number of steps",
                   "write `" + name + "(loss, 20)`");
+  }
+  if (isWord(call.args[0], noiseScale)) {
+    if (statistic != Statistic::Mean) {
+      return refuse(call.range, "`noise_scale` has a mean alone",
+                    "write `mean(noise_scale, 50)`");
+    }
+    std::optional<uint32_t> window = windowOf(call, statistic);
+    return window ? buildNoise(call, statistic, *window) : std::nullopt;
   }
   std::optional<Part> part = build(*call.args[0].value);
   if (!part) {
@@ -233,25 +344,27 @@ std::optional<Part> Builder::buildStatistic(const CallExpr &call,
     return refuse(call.args[0].range,
                   "`" + name + "` takes one metric, and this is more");
   }
-  std::optional<int64_t> window =
-      sema::evaluateInteger(*call.args[1].value, context.parameters, diags,
-                            "the window of `" + name + "`");
+  std::optional<uint32_t> window = windowOf(call, statistic);
   if (!window) {
     return std::nullopt;
   }
-  constexpr int64_t most = 100'000;
-  if (*window < (statistic == Statistic::Spread ? 2 : 1) || *window > most) {
-    return refuse(call.args[1].range,
-                  "a window of " + std::to_string(*window) + " steps");
-  }
   measure->statistic = statistic;
-  measure->window = static_cast<uint32_t>(*window);
+  measure->window = *window;
   // A spread is a ratio.
   if (statistic == Statistic::Spread) {
     part->quantity = Quantity::Plain;
   }
   part->text = textOf(call);
   return part;
+}
+
+// Something that is measured; else `max` is of two constants.
+bool Builder::isMeasure(const Arg &arg) const {
+  if (const auto *call = dynCast<CallExpr>(arg.value)) {
+    return isTraffic(*call);
+  }
+  const auto *name = dynCast<NameExpr>(arg.value);
+  return name && !context.parameters.lookup(name->name);
 }
 
 std::optional<Part> Builder::buildCall(const CallExpr &call) {
@@ -262,29 +375,25 @@ std::optional<Part> Builder::buildCall(const CallExpr &call) {
   if (name == "max" && !call.args.empty() && isStageTime(call.args.front())) {
     return buildOverStages(call, Statistic::Max);
   }
-  if (name == "max" && call.args.size() == 2 &&
-      dynCast<NameExpr>(call.args[0].value) &&
-      !context.parameters.lookup(dynCast<NameExpr>(call.args[0].value)->name)) {
+  if (name == "max" && call.args.size() == 2 && isMeasure(call.args[0])) {
     return buildStatistic(call, Statistic::Max);
   }
   if (name == "spread") {
     return buildStatistic(call, Statistic::Spread);
   }
-  if (name == "bytes" || name == "time" || name == "lost") {
-    diags
-        .error(Diag::MetricNotThere, call.range,
-               "`" + name + "` in a condition is not built yet")
-        .help(name == "time" ? "`step_time` is the time of a whole step"
-              : name == "bytes"
-                  ? "`cleave explain` prints the bytes of each plan"
-                  : "");
+  if (isTraffic(call)) {
+    return buildTraffic(call);
+  }
+  if (name == "lost") {
+    diags.error(Diag::MetricNotThere, call.range,
+                "`lost` in a condition is not built yet");
     return std::nullopt;
   }
   if (sema::isCompileTimeFunction(name)) {
     return buildConstant(call);
   }
   diags.error(Diag::UnknownMetric, call.range, "unknown metric `" + name + "`")
-      .help(suggestion(name, {"mean", "max", "spread"}));
+      .help(suggestion(name, {"mean", "max", "spread", "bytes", "time"}));
   return std::nullopt;
 }
 

@@ -31,7 +31,8 @@ bool run::becomesTrueOnce(const Condition &condition) {
 // What the metric can be at all, after a step.
 static Interval rangeOf(Metric metric, const std::vector<int64_t> &batches) {
   Interval range;
-  if (metric == Metric::Loss) {
+  // Estimates of noise may be negative by chance.
+  if (metric == Metric::Loss || metric == Metric::GradientNoise) {
     return range;
   }
   range.low = isCount(metric) ? 1 : 0;

@@ -124,6 +124,10 @@ bool Reader::readWhen(const WhenStmt &stmt) {
               rule->action == format::RuleAction::Micros;
   rule->apart = hops && !once ? leastApart : 0;
   rule->condition = std::move(condition->terms);
+  if (condition->readsNoise) {
+    result.run->gradient_mean =
+        std::make_unique<format::GradientMeanT>(*context.gradientMean);
+  }
   const SourceManager &sources = diags.sourceManager();
   rule->text = squeezed(sources.text(stmt.range));
   rule->file = sources.file(stmt.range.file).name;

@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,10 @@ struct Context {
   // By name, for constants in rules.
   sema::Environment parameters;
   bool clips = false; // so that the gradient's norm is known
+  // The optimizer's mean of past gradients, where it keeps one.
+  std::optional<format::GradientMeanT> gradientMean;
+  // Of all plans' meshes; nothing where they are not known.
+  std::optional<std::set<std::string>> axes;
 };
 
 struct Elaborated {
@@ -80,6 +85,7 @@ struct Condition {
   std::vector<Bounds> bounds;
   bool isPartly = false;        // it also asks for something that is not there
   std::optional<bool> constant; // true or false whatever is measured
+  bool readsNoise = false;      // `noise_scale`
 };
 
 std::optional<Condition> elaborateCondition(const ast::Expr &expr,

@@ -18,7 +18,7 @@ static void unmap(char *base, size_t size) { ::munmap(base, size); }
 
 Result<Memory> allocateHost(size_t bytes) {
   // Never empty, so that every block has an address.
-  size_t size = (bytes + 4096) / 4096 * 4096;
+  size_t size = (bytes + pageBytes) / pageBytes * pageBytes;
   void *base = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) {
@@ -44,6 +44,16 @@ Result<Kernel> CpuDevice::findKernel(const std::string &symbol) {
 
 void CpuDevice::fillZero(void *target, size_t bytes) {
   std::memset(target, 0, bytes);
+}
+
+void CpuDevice::discard(char *begin, size_t bytes) {
+  uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + pageBytes - 1) /
+                    pageBytes * pageBytes;
+  uintptr_t end =
+      reinterpret_cast<uintptr_t>(begin + bytes) / pageBytes * pageBytes;
+  if (first < end) {
+    ::madvise(reinterpret_cast<void *>(first), end - first, MADV_DONTNEED);
+  }
 }
 
 } // namespace cleave::device

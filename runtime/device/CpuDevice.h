@@ -36,6 +36,7 @@ public:
                        static_cast<float *>(out));
   }
   void fillZero(void *target, size_t bytes) override;
+  void discard(char *begin, size_t bytes) override;
   void synchronise() override {}
 
 private:

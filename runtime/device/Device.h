@@ -56,6 +56,9 @@ private:
   void (*release)(char *, size_t) = nullptr;
 };
 
+/// The least that a device can give back.
+inline constexpr size_t pageBytes = 4096;
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -73,6 +76,14 @@ public:
   virtual void contract(const contraction::Prepared *prepared, const void *lhs,
                         const void *rhs, void *out) = 0;
   virtual void fillZero(void *target, size_t bytes) = 0;
+  /// What lies there is not read again before it is written: whole units of
+  /// memory in it may go to others until then.
+  virtual void discard(char *, size_t) {}
+  /// The unit in which a block of so many bytes takes memory as it is written,
+  /// a power of two: for large ones a huge page.
+  virtual size_t unitOf(size_t bytes) const {
+    return bytes >= (size_t(4) << 20) ? size_t(2) << 20 : pageBytes;
+  }
   virtual void synchronise() = 0;
 };
 

@@ -43,6 +43,7 @@ public:
   /// Takes memory for blocks of that many bytes in all, in one piece.
   Status reserve(size_t bytes);
 
+  Device &owner() const { return *device; }
   size_t used() const { return usedBytes; } ///< in blocks that are given out
   size_t held() const { return heldBytes; } ///< of the device
   /// What a block of `bytes` takes.

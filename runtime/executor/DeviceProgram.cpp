@@ -54,9 +54,15 @@ Status DeviceProgram::execute(const Operation &operation) {
     break;
   }
   case Operation::Wait: {
-    uint64_t begin = countsWaits ? traceClock() : 0;
-    Status status = transport->wait(collectives[operation.index].channel);
-    nanosecondsWaited += countsWaits ? traceClock() - begin : 0;
+    const CollectiveCall &call = collectives[operation.index];
+    if (!countsWaits) {
+      return transport->wait(call.channel);
+    }
+    uint64_t begin = traceClock();
+    Status status = transport->wait(call.channel);
+    uint64_t waited = traceClock() - begin;
+    nanosecondsWaited += waited;
+    trafficOf[call.traffic].waited += waited;
     return status;
   }
   case Operation::LoopBegin:
@@ -142,6 +148,11 @@ bool DeviceProgram::isReady(const format::HandoverT &handover, int64_t slice,
 }
 
 Status DeviceProgram::run(EventList *events, Part part, Progress *progress) {
+  if (part != Part::Update) {
+    for (Traffic &traffic : trafficOf) {
+      traffic.waited = 0;
+    }
+  }
   uint32_t begin = part == Part::Update ? update : 0;
   uint32_t end =
       static_cast<uint32_t>(part == Part::Gradients ? update : code.size());

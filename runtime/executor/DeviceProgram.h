@@ -101,6 +101,13 @@ public:
 
   /// From now on the time spent waiting for others is counted.
   void countWaits() { countsWaits = true; }
+  /// What collectives of one kind over one group cost the device.
+  struct Traffic {
+    format::TrafficKind kind = format::TrafficKind::Collectives;
+    std::vector<uint32_t> atoms; ///< of the group
+    uint64_t waited = 0;         ///< nanoseconds of the last run, if counted
+  };
+  const std::vector<Traffic> &traffic() const { return trafficOf; }
   /// Of all runs so far, in nanoseconds.
   uint64_t waited() const { return nanosecondsWaited; }
 
@@ -152,6 +159,7 @@ private:
   struct CollectiveCall {
     transport::Channel channel = 0;
     Address source, target;
+    uint32_t traffic = 0; ///< in `trafficOf`
   };
   struct LoopCall {
     int32_t depth = 0;
@@ -185,6 +193,7 @@ private:
   std::vector<FillCall> fills;
   std::vector<MoveCall> moves;
   std::vector<CollectiveCall> collectives;
+  std::vector<Traffic> trafficOf;
   std::vector<LoopCall> loops;
   std::vector<StepCall> steps;
   int64_t iterations[format::deepestLoop] = {};

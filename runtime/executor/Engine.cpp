@@ -6,12 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/executor/Engine.h"
+#include "runtime/device/Addresses.h"
 #include "runtime/format/Convert.h"
 #include "runtime/state/State.h"
 
 #include <algorithm>
 #include <map>
-#include <sys/mman.h>
 
 namespace cleave::executor {
 
@@ -195,8 +195,6 @@ Status Engine::measure(Seat &seat, int64_t coordinate) {
   return Status();
 }
 
-static void unmap(char *base, size_t size) { ::munmap(base, size); }
-
 /// Addresses for all that the coordinate works with, without memory.
 Status Engine::standIn(Seat &seat, int64_t coordinate) {
   size_t size = aligned(bytes.arena + 1) + aligned(bytes.slots + 1) +
@@ -204,13 +202,11 @@ Status Engine::standIn(Seat &seat, int64_t coordinate) {
   for (const std::vector<state::Held> &leaf : held) {
     size += device::Pool::sizeOfBlock(leaf[coordinate].bytes);
   }
-  void *base = ::mmap(nullptr, size, PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) {
-    return Status::error("cannot reserve " + std::to_string(size) +
-                         " bytes of addresses");
+  Result<device::Memory> addresses = device::reserveAddresses(size);
+  if (!addresses) {
+    return addresses.status();
   }
-  seat.standIn = device::Memory(static_cast<char *>(base), size, unmap);
+  seat.standIn = std::move(*addresses);
   char *next = seat.standIn.data();
   auto take = [&](size_t count) { return std::exchange(next, next + count); };
   seat.where.arena = take(aligned(bytes.arena + 1));
@@ -383,6 +379,35 @@ std::vector<double> Engine::stageTimes() const {
         std::max(times[stage], static_cast<double>(seats[at].worked) * 1e-9);
   }
   return times;
+}
+
+double Engine::trafficTime(format::TrafficKind kind,
+                           const std::string &axis) const {
+  const layout::Axis *found = placement->mesh.findAxis(axis);
+  auto counts = [&](const DeviceProgram::Traffic &traffic) {
+    bool isKind = kind == format::TrafficKind::Collectives
+                      ? !traffic.atoms.empty()
+                      : kind == traffic.kind;
+    return isKind &&
+           (axis.empty() ||
+            (found && std::any_of(traffic.atoms.begin(), traffic.atoms.end(),
+                                  [&](uint32_t atom) {
+                                    return std::find(found->atoms.begin(),
+                                                     found->atoms.end(),
+                                                     atom) !=
+                                           found->atoms.end();
+                                  })));
+  };
+  uint64_t most = 0;
+  for (const Seat &seat : seats) {
+    uint64_t waited = 0;
+    for (const DeviceProgram::Traffic &traffic :
+         seat.programs[ranLast]->traffic()) {
+      waited += counts(traffic) ? traffic.waited : 0;
+    }
+    most = std::max(most, waited);
+  }
+  return static_cast<double>(most) * 1e-9;
 }
 
 int Engine::find(const std::string &name) const {

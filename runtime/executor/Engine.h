@@ -94,12 +94,17 @@ public:
   /// first dim.
   bool isReady(int64_t coordinate, size_t program,
                const format::HandoverT &handover, int64_t slice) const;
-  /// Notes from now on how long each coordinate works in a run.
+  /// Notes from now on how long each coordinate works in a run, and how long it
+  /// waits for others.
   void timeStages();
   /// What each stage worked in the program that ran last, in seconds, without
   /// waiting for others: of its devices the one that took longest. Without a
   /// pipeline each device is a stage.
   std::vector<double> stageTimes() const;
+  /// What is sent of one kind, over an axis of the mesh (empty: over any), cost
+  /// the device that it cost most in the program that ran last, in seconds:
+  /// copies, and waiting for those that come later.
+  double trafficTime(format::TrafficKind kind, const std::string &axis) const;
   /// Releases all that wait.
   void abort(const Status &reason) { hub->abort(reason); }
 

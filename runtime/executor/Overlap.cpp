@@ -167,6 +167,7 @@ void Overlap::copy(const Copy &one) {
 void Overlap::copyState() {
   for (; group < relocation.early(); ++group, next = 0) {
     const std::vector<Copy> &copies = relocation.copies(group);
+    relocation.prepare(group);
     for (; next < copies.size(); ++next) {
       if (stopping) {
         return;
@@ -221,6 +222,9 @@ void Overlap::finish(Crew &crew) {
     thread.join();
   }
   for (; group < relocation.groups(); ++group, next = 0) {
+    if (next == 0) {
+      relocation.prepare(group);
+    }
     copyAll(crew, std::span(relocation.copies(group)).subspan(next));
   }
   std::vector<Copy> left;

@@ -199,6 +199,41 @@ Result<transport::Channel> Resolver::open(const format::CollectiveT &collective,
   return env.transport->open(description, rank);
 }
 
+uint32_t Resolver::trafficOf(format::TrafficKind kind,
+                             const std::vector<uint32_t> &atoms) {
+  std::vector<DeviceProgram::Traffic> &all = result.trafficOf;
+  auto found = std::find_if(all.begin(), all.end(), [&](const auto &one) {
+    return one.kind == kind && one.atoms == atoms;
+  });
+  if (found == all.end()) {
+    found = all.insert(all.end(), {kind, atoms, 0});
+  }
+  return static_cast<uint32_t>(found - all.begin());
+}
+
+/// A slice sends nothing, and is of no group.
+static format::TrafficKind trafficKind(format::CollectiveKind kind) {
+  using format::CollectiveKind;
+  using format::TrafficKind;
+  switch (kind) {
+  case CollectiveKind::AllReduce:
+    return TrafficKind::AllReduce;
+  case CollectiveKind::AllGather:
+    return TrafficKind::AllGather;
+  case CollectiveKind::ReduceScatter:
+    return TrafficKind::ReduceScatter;
+  case CollectiveKind::AllToAll:
+    return TrafficKind::AllToAll;
+  case CollectiveKind::Broadcast:
+    return TrafficKind::Broadcast;
+  case CollectiveKind::Shift:
+    return TrafficKind::Shift;
+  case CollectiveKind::Slice:
+    break;
+  }
+  return TrafficKind::Collectives;
+}
+
 Status Resolver::resolveCollective(const format::CollectiveT &collective) {
   auto [entry, fresh] = meetings.try_emplace(collective.id);
   Meeting &meeting = entry->second;
@@ -221,9 +256,13 @@ Status Resolver::resolveCollective(const format::CollectiveT &collective) {
   started[collective.id] = {static_cast<uint32_t>(result.collectives.size()),
                             collective.site};
   emit(Operation::Start, result.collectives,
-       DeviceProgram::CollectiveCall{found->second,
-                                     addressOf(*collective.source),
-                                     addressOf(*collective.target)},
+       DeviceProgram::CollectiveCall{
+           found->second, addressOf(*collective.source),
+           addressOf(*collective.target),
+           trafficOf(trafficKind(collective.kind),
+                     collective.kind == format::CollectiveKind::Slice
+                         ? std::vector<uint32_t>()
+                         : collective.group)},
        collective.site);
   return Status();
 }

@@ -180,7 +180,8 @@ Status PipelineResolver::resolveMessages(const Step &step) {
     r.emit(Operation::Start, r.result.collectives,
            DeviceProgram::CollectiveCall{
                *channel, isSend ? r.addressOf(*message.source) : Address(),
-               isSend ? Address() : r.addressOf(*message.target)},
+               isSend ? Address() : r.addressOf(*message.target),
+               r.trafficOf(format::TrafficKind::Send, pipeline.pipe)},
            noSite);
     (isSend ? sends : receives[gradient])[r.cell].push_back(index);
   }

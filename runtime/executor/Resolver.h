@@ -63,6 +63,9 @@ private:
   Status resolveOnly(const format::OnlyT &only);
 
   Status resolveCollective(const format::CollectiveT &collective);
+  /// The number of its traffic, which is new or not.
+  uint32_t trafficOf(format::TrafficKind kind,
+                     const std::vector<uint32_t> &atoms);
   Meeting meetingOf(const format::CollectiveT &collective) const;
   std::vector<int64_t> piecesOf(const format::CollectiveT &collective,
                                 const Meeting &meeting) const;

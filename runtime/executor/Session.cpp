@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <map>
 #include <optional>
 #include <system_error>
@@ -92,17 +93,7 @@ struct Session::Implementation {
 
 Result<size_t>
 Session::Implementation::findPlan(const std::string &name) const {
-  int index =
-      name.empty() ? static_cast<int>(file->set().start) : file->findPlan(name);
-  if (index >= 0) {
-    return static_cast<size_t>(index);
-  }
-  std::string names;
-  for (const auto &one : file->set().plans) {
-    names += (names.empty() ? "`" : ", `") + one->name + "`";
-  }
-  return Status::error("the plan file has no plan called `" + name +
-                       "`; it has " + names);
+  return name.empty() ? Result<size_t>(file->set().start) : file->plan(name);
 }
 
 /// As many devices, with their threads.
@@ -344,6 +335,7 @@ TracedPlan Session::Implementation::tracedPlan() {
 
 void Session::Implementation::relocate(state::Relocation relocation) {
   for (size_t group = 0; group < relocation.groups(); ++group) {
+    relocation.prepare(group);
     copyAll(*crew, relocation.copies(group));
   }
   std::move(relocation).finish(*state);
@@ -440,27 +432,33 @@ Status Session::prepare(const std::string &plan) {
   return Status();
 }
 
-Status Session::checkHop(const std::string &from, const std::string &to,
+Status Session::planHops(std::span<const HopWay> ways,
                          const HopOptions &options) {
   Implementation &self = *implementation;
-  Result<size_t> begin = self.findPlan(from), end = self.findPlan(to);
-  if (!begin) {
-    return begin.status();
+  std::vector<state::Hop> hops;
+  size_t devices = self.places.size();
+  for (const HopWay &way : ways) {
+    Result<size_t> begin = self.findPlan(way.from), end = self.findPlan(way.to);
+    for (const Result<size_t> *plan : {&begin, &end}) {
+      if (!*plan) {
+        return plan->status();
+      }
+      int64_t count = format::toLayout(*set().plans[**plan]->mesh).devices();
+      devices = std::max(devices, static_cast<size_t>(count));
+    }
+    if (way.overlapped) {
+      CLEAVE_TRY(
+          checkHandovers(*set().plans[*begin], *set().plans[*end])
+              .in("a hop from `" + way.from + "` to `" + way.to + "`"));
+    }
+    hops.push_back({*begin, *end, way.overlapped});
   }
-  if (!end) {
-    return end.status();
-  }
-  std::string context = "a hop from `" + from + "` to `" + to + "`";
-  if (options.overlapped) {
-    CLEAVE_TRY(checkHandovers(*self.file->set().plans[*begin],
-                              *self.file->set().plans[*end])
-                   .in(context));
-  }
-  return state::checkRelocation(
-             self.file->set(), *begin, *end,
-             {options.memory, options.relabel, options.overlapped},
-             *self.transfers)
-      .in(context);
+  return state::planHops(set(), self.engine->index(), devices, hops,
+                         {options.memory, options.relabel}, *self.transfers);
+}
+
+size_t Session::plannedTransfers() const {
+  return implementation->transfers->planned();
 }
 
 /// The way of the state to a plan that is prepared.
@@ -724,6 +722,13 @@ void Session::timeStages() {
 std::vector<double> Session::stageTimes() const {
   return implementation->timesStages ? implementation->engine->stageTimes()
                                      : std::vector<double>();
+}
+
+double Session::trafficTime(format::TrafficKind kind,
+                            const std::string &axis) const {
+  return implementation->timesStages
+             ? implementation->engine->trafficTime(kind, axis)
+             : std::numeric_limits<double>::quiet_NaN();
 }
 
 void Session::cancel(const Status &reason) {

@@ -26,6 +26,7 @@
 #include "runtime/format/PlanFile.h"
 #include "runtime/state/State.h"
 
+#include <compare>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -54,6 +55,13 @@ struct HopOptions {
   bool relabel = true;
   /// Of `checkHop`: for `trainAndHop`.
   bool overlapped = false;
+};
+
+/// A hop that may come, by the names of plans.
+struct HopWay {
+  std::string from, to;
+  bool overlapped = false; ///< see HopOptions
+  auto operator<=>(const HopWay &) const = default;
 };
 
 /// What a hop did.
@@ -95,10 +103,18 @@ public:
 
   /// Loads another plan of the file, so that a hop to it only moves the state.
   Status prepare(const std::string &plan);
-  /// Whether a hop fits into the memory that the options allow. Fails with what
-  /// it would need.
+  /// Whether hops fit into the memory that the options allow: fails with what
+  /// they would need. Plans their transfers, so that no hop by these ways, in
+  /// whatever order they come, has to (see state::planHops). After all plans
+  /// were prepared: how many devices there are decides where a plan may go.
+  Status planHops(std::span<const HopWay> ways, const HopOptions &options = {});
   Status checkHop(const std::string &from, const std::string &to,
-                  const HopOptions &options = {});
+                  const HopOptions &options = {}) {
+    HopWay way{from, to, options.overlapped};
+    return planHops(std::span(&way, 1), options);
+  }
+  /// How many were planned so far.
+  size_t plannedTransfers() const;
   /// Goes on under another plan: between two programs. `state()` stays the same
   /// object with the same values; `plan()`, `devices()` and `program()` are
   /// then those of the new plan. After an error the old plan goes on as it was.
@@ -134,10 +150,13 @@ public:
     return run(program, std::span(feeds.begin(), feeds.size()));
   }
 
-  /// From now on the session notes how long stages work; under every plan.
+  /// From now on the session notes how long stages work and what they wait for;
+  /// under every plan.
   void timeStages();
   /// See Engine::stageTimes; empty where it was not asked to note them.
   std::vector<double> stageTimes() const;
+  /// See Engine::trafficTime; NaN where it was not asked to note it.
+  double trafficTime(format::TrafficKind kind, const std::string &axis) const;
 
   /// Of the program that ran last. The first output of the kind (and name).
   Result<float> scalar(const std::string &program, format::OutputKind kind);

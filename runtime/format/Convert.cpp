@@ -116,4 +116,11 @@ const char *nameOf(CollectiveKind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
+const char *nameOf(TrafficKind kind) {
+  const char *names[] = {"collectives",    "all_reduce", "all_gather",
+                         "reduce_scatter", "all_to_all", "broadcast",
+                         "shift",          "send"};
+  return names[static_cast<size_t>(kind)];
+}
+
 } // namespace cleave::format

@@ -158,6 +158,27 @@ int PlanFile::findPlan(const std::string &name) const {
   return -1;
 }
 
+Result<size_t> PlanFile::plan(const std::string &name) const {
+  int found = findPlan(name);
+  return found >= 0 ? Result<size_t>(static_cast<size_t>(found))
+                    : Status::error("the plan file has no plan called `" +
+                                    name + "`; it has " + planNames(set()));
+}
+
+const std::string &familyOf(const PlanT &plan) {
+  return plan.of.empty() ? plan.name : plan.of;
+}
+
+std::string planNames(const PlanSetT &set) {
+  std::string names;
+  for (const auto &plan : set.plans) {
+    if (plan->of.empty()) {
+      names += (names.empty() ? "`" : ", `") + plan->name + "`";
+    }
+  }
+  return names;
+}
+
 std::vector<char> encodePlanFile(const PlanSetT &set,
                                  std::span<const char> kernels) {
   flatbuffers::FlatBufferBuilder builder;

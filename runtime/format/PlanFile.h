@@ -62,6 +62,8 @@ public:
   uint64_t size() const { return bytes.size(); }
   /// The position of the plan called `name`, or -1.
   int findPlan(const std::string &name) const;
+  /// The same, or what to say where there is none.
+  Result<size_t> plan(const std::string &name) const;
 
 private:
   PlanFile() = default;
@@ -69,6 +71,11 @@ private:
   std::unique_ptr<PlanSetT> unpacked;
   std::span<const char> image;
 };
+
+/// The plan of the run that a plan is, or is a variant of.
+const std::string &familyOf(const PlanT &plan);
+/// `wide`, `deep`, `odd`: a set's plans without their variants, for messages.
+std::string planNames(const PlanSetT &set);
 
 /// The bytes of a plan file.
 std::vector<char> encodePlanFile(const PlanSetT &set,

@@ -222,6 +222,11 @@ static Status verifyPlan(const PlanT &plan, const PlanSetT &set) {
     return Status::error("an impossible batch or number of microbatches");
   }
   CLEAVE_TRY(verifyMesh(*plan.mesh));
+  for (const auto &traffic : plan.traffic) {
+    if (traffic->kind > TrafficKind::MAX || traffic->bytes < 0) {
+      return Status::error("it sends what there is not");
+    }
+  }
   layout::Mesh mesh = toLayout(*plan.mesh);
   if (plan.layouts.size() != set.leaves.size()) {
     return Status::error("another number of layouts than of leaves");

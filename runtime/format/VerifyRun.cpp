@@ -13,7 +13,7 @@ namespace cleave::format {
 
 static Status verifyMeasure(const MeasureT &measure) {
   if (measure.metric > Metric::MAX || measure.statistic > Statistic::MAX ||
-      measure.collective > CollectiveKind::MAX) {
+      measure.traffic > TrafficKind::MAX) {
     return Status::error("it reads an unknown metric");
   }
   if (measure.metric == Metric::StageTime &&
@@ -66,6 +66,25 @@ static Status verifyCondition(const RuleT &rule) {
                      : Status::error("its condition is not one expression");
 }
 
+/// What rules need to know of the optimizer.
+static Status verifyMean(const RunT &run) {
+  if (const GradientMeanT *mean = run.gradient_mean.get()) {
+    return mean->keep >= 0 && mean->keep < 1 && mean->limit > 0
+               ? Status()
+               : Status::error("its mean of gradients has impossible numbers");
+  }
+  for (const auto &rule : run.rules) {
+    for (const auto &term : rule->condition) {
+      if (term->measure && (term->measure->metric == Metric::GradientNoise ||
+                            term->measure->metric == Metric::GradientSignal)) {
+        return Status::error("a rule reads the noise of gradients, of which no "
+                             "leaf is a mean");
+      }
+    }
+  }
+  return Status();
+}
+
 static Status verifyRule(const RuleT &rule, const PlanSetT &set) {
   CLEAVE_TRY(verifyCondition(rule));
   if (rule.during < 1) {
@@ -104,7 +123,7 @@ Status verifyRun(const RunT &run, const PlanSetT &set) {
     CLEAVE_TRY(
         verifyRule(*run.rules[i], set).in("rule " + std::to_string(i + 1)));
   }
-  return Status();
+  return verifyMean(run);
 }
 
 } // namespace cleave::format

@@ -16,10 +16,25 @@
 namespace cleave::policy {
 
 using format::MeasureT;
+using format::Metric;
 using format::Statistic;
 using format::TermKind;
 
 static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+static bool isTraffic(const MeasureT &measure) {
+  return measure.metric == Metric::Bytes || measure.metric == Metric::Time;
+}
+
+static bool isSameTraffic(const MeasureT &a, const MeasureT &b) {
+  return a.metric == b.metric && a.traffic == b.traffic && a.axis == b.axis;
+}
+
+/// Not there after the first step of a run, and no reason for a note.
+static bool isEstimate(const MeasureT &measure) {
+  return measure.metric == Metric::GradientNoise ||
+         measure.metric == Metric::GradientSignal;
+}
 
 Rules::Rules(const format::RunT &run) : run(run) {
   for (const auto &table : run.rules) {
@@ -27,8 +42,15 @@ Rules::Rules(const format::RunT &run) : run(run) {
     for (const auto &term : table->condition) {
       const MeasureT *measure = term->measure.get();
       if (measure && measure->statistic != Statistic::Last &&
-          measure->metric != format::Metric::StageTime) {
+          measure->metric != Metric::StageTime) {
         windows.push_back({measure, std::vector<double>(measure->window)});
+      }
+      if (measure && isTraffic(*measure) &&
+          std::none_of(trafficRead.begin(), trafficRead.end(),
+                       [&](const MeasureT *other) {
+                         return isSameTraffic(*measure, *other);
+                       })) {
+        trafficRead.push_back(measure);
       }
     }
   }
@@ -66,15 +88,30 @@ static double statisticOf(Statistic statistic,
                                      : unknown;
 }
 
+double Rules::current(const MeasureT &measure,
+                      const Readings &readings) const {
+  if (!isTraffic(measure)) {
+    return readings[measure.metric];
+  }
+  for (size_t i = 0; i < readings.traffic.size(); ++i) {
+    if (isSameTraffic(measure, *trafficRead[i])) {
+      return readings.traffic[i];
+    }
+  }
+  return unknown;
+}
+
 double Rules::valueOf(const MeasureT &measure, const Readings &readings,
                       bool &filling) const {
-  if (measure.metric == format::Metric::StageTime) {
+  if (measure.metric == Metric::StageTime) {
     return readings.stages.empty()
                ? unknown
                : statisticOf(measure.statistic, readings.stages);
   }
   if (measure.statistic == Statistic::Last) {
-    return readings[measure.metric];
+    double value = current(measure, readings);
+    filling |= isEstimate(measure) && std::isnan(value);
+    return value;
   }
   auto window = std::find_if(
       windows.begin(), windows.end(),
@@ -154,8 +191,10 @@ double Rules::evaluate(const format::RuleT &rule, const Readings &readings,
 std::vector<const format::RuleT *>
 Rules::after(const Readings &readings, std::vector<std::string> &notes) {
   for (Window &window : windows) {
-    window.values[window.count++ % window.values.size()] =
-        readings[window.measure->metric];
+    double value = current(*window.measure, readings);
+    if (!isEstimate(*window.measure) || !std::isnan(value)) {
+      window.values[window.count++ % window.values.size()] = value;
+    }
   }
   sinceHop =
       std::min<int64_t>(sinceHop + 1, std::numeric_limits<int32_t>::max());
@@ -166,7 +205,7 @@ Rules::after(const Readings &readings, std::vector<std::string> &notes) {
     if (std::isnan(holds) && !filling && !rule.noted) {
       rule.noted = true;
       char step[32];
-      std::snprintf(step, sizeof step, "%.0f", readings[format::Metric::Step]);
+      std::snprintf(step, sizeof step, "%.0f", readings[Metric::Step]);
       notes.push_back("rule `" + rule.table->text + "` (" + rule.table->file +
                       ":" + std::to_string(rule.table->line) +
                       ") cannot be computed at step " + step +

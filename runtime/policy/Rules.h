@@ -43,6 +43,8 @@ struct Readings {
   /// What each stage computed in the step, in seconds: StageTime, of which a
   /// rule reads a statistic over the stages.
   std::vector<double> stages;
+  /// Of Bytes and Time: what Rules::traffic asks for, in its order.
+  std::vector<double> traffic;
 
 private:
   std::array<double, static_cast<size_t>(format::Metric::MAX) + 1> values;
@@ -62,6 +64,10 @@ public:
 
   /// Whether any rule reads the metric.
   bool reads(format::Metric metric) const;
+  /// What rules read of bytes and times, each kind and axis once.
+  const std::vector<const format::MeasureT *> &traffic() const {
+    return trafficRead;
+  }
 
   /// All that decides what fires next, as one line of text: for snapshots.
   std::string text() const;
@@ -83,6 +89,9 @@ private:
     bool noted = false;
   };
 
+  /// Of the last step.
+  double current(const format::MeasureT &measure,
+                 const Readings &readings) const;
   double valueOf(const format::MeasureT &measure, const Readings &readings,
                  bool &filling) const;
   double evaluate(const format::RuleT &rule, const Readings &readings,
@@ -92,6 +101,7 @@ private:
   std::vector<Rule> rules;
   std::vector<Window> windows;
   std::vector<double> stack;
+  std::vector<const format::MeasureT *> trafficRead;
   int64_t sinceHop = std::numeric_limits<int32_t>::max(); ///< steps
 };
 

@@ -8,10 +8,9 @@
 #include "runtime/state/Checkpoint.h"
 #include "runtime/format/Convert.h"
 
-#include <atomic>
 #include <charconv>
+#include <functional>
 #include <set>
-#include <thread>
 
 namespace cleave::state {
 
@@ -38,73 +37,56 @@ static Metadata metadataOf(const std::string &model, uint64_t step,
   return metadata;
 }
 
-void StateCopy::take(const State &state) {
-  infos = infosOf(state);
-  leaves.resize(state.leaves());
-  numbers[0] = state.step;
-  numbers[1] = state.cursor;
-  numbers[2] = state.seed;
-  std::atomic<size_t> next{0};
-  auto copy = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < leaves.size();) {
-      leaves[i].resize(bytesOf(state.leaf(i)));
-      state.gather(i, leaves[i].data());
+/// A leaf at a time, so that no second state is needed; the hash, which stands
+/// before the data, takes a pass of its own. `gather` gives a leaf's array.
+static Status save(const std::string &path,
+                   const std::vector<TensorInfo> &infos,
+                   const Metadata &metadata,
+                   const std::function<Status(size_t, char *)> &gather) {
+  std::vector<char> global;
+  auto read = [&](size_t leaf) {
+    size_t elements = 1;
+    for (int64_t size : infos[leaf].shape) {
+      elements *= static_cast<size_t>(size);
     }
+    global.resize(elements * format::elementSize(infos[leaf].type));
+    return gather(leaf, global.data());
   };
-  std::vector<std::thread> threads;
-  for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) {
-    threads.emplace_back(copy);
+  DataHash hash;
+  for (size_t leaf = 0; leaf < infos.size(); ++leaf) {
+    CLEAVE_TRY(read(leaf));
+    hash.add(global.data(), global.size());
   }
-  copy();
-  for (std::thread &thread : threads) {
-    thread.join();
+  Result<SafetensorsWriter> writer =
+      SafetensorsWriter::create(path, infos, metadata, hash.value());
+  if (!writer) {
+    return writer.status();
   }
+  for (size_t leaf = 0; leaf < infos.size(); ++leaf) {
+    CLEAVE_TRY(read(leaf));
+    CLEAVE_TRY(writer->write(global.data()));
+  }
+  return writer->commit();
 }
 
 Status saveCheckpoint(const std::string &path, const StateCopy &state,
                       const std::string &model, const Metadata &extra) {
-  DataHash hash;
-  for (const std::vector<char> &leaf : state.leaves) {
-    hash.add(leaf.data(), leaf.size());
-  }
-  Result<SafetensorsWriter> writer = SafetensorsWriter::create(
-      path, state.infos,
-      metadataOf(model, state.numbers[0], state.numbers[1], state.numbers[2],
-                 extra),
-      hash.value());
-  if (!writer) {
-    return writer.status();
-  }
-  for (const std::vector<char> &leaf : state.leaves) {
-    CLEAVE_TRY(writer->write(leaf.data()));
-  }
-  return writer->commit();
+  return save(path, state.leaves(),
+              metadataOf(model, state.step(), state.cursor(), state.seed(),
+                         extra),
+              [&](size_t leaf, char *global) {
+                return state.gather(leaf, global);
+              });
 }
 
-/// A leaf at a time, so that no second state is needed; the hash, which stands
-/// before the data, takes a pass of its own.
 Status saveCheckpoint(const std::string &path, const State &state,
                       const std::string &model, const Metadata &extra) {
-  std::vector<char> global;
-  DataHash hash;
-  for (size_t i = 0; i < state.leaves(); ++i) {
-    global.resize(bytesOf(state.leaf(i)));
-    state.gather(i, global.data());
-    hash.add(global.data(), global.size());
-  }
-  Result<SafetensorsWriter> writer = SafetensorsWriter::create(
-      path, infosOf(state),
-      metadataOf(model, state.step, state.cursor, state.seed, extra),
-      hash.value());
-  if (!writer) {
-    return writer.status();
-  }
-  for (size_t i = 0; i < state.leaves(); ++i) {
-    global.resize(bytesOf(state.leaf(i)));
-    state.gather(i, global.data());
-    CLEAVE_TRY(writer->write(global.data()));
-  }
-  return writer->commit();
+  return save(path, infosOf(state),
+              metadataOf(model, state.step, state.cursor, state.seed, extra),
+              [&](size_t leaf, char *global) {
+                state.gather(leaf, global);
+                return Status();
+              });
 }
 
 static std::string shapeText(const std::vector<int64_t> &shape) {

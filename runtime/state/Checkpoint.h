@@ -13,25 +13,9 @@
 #ifndef CLEAVE_RUNTIME_STATE_CHECKPOINT_H
 #define CLEAVE_RUNTIME_STATE_CHECKPOINT_H
 
-#include "runtime/state/Safetensors.h"
-#include "runtime/state/State.h"
+#include "runtime/state/StateCopy.h"
 
 namespace cleave::state {
-
-/// The state at one moment, apart from it.
-class StateCopy {
-public:
-  /// Overwrites what it held before with the state as it is now, on all cores.
-  void take(const State &state);
-  uint64_t step() const { return numbers[0]; }
-
-private:
-  friend Status saveCheckpoint(const std::string &, const StateCopy &,
-                               const std::string &, const Metadata &);
-  std::vector<TensorInfo> infos;
-  std::vector<std::vector<char>> leaves; ///< global arrays
-  uint64_t numbers[3] = {};              ///< step, cursor, seed
-};
 
 /// Replaces `path` only when all is written. `extra` must not use the names of
 /// the metadata above.

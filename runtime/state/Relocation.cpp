@@ -6,12 +6,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/state/Relocation.h"
+#include "runtime/device/Addresses.h"
 #include "runtime/format/Convert.h"
+#include "runtime/state/Rounds.h"
 
 #include <algorithm>
+#include <deque>
+#include <limits>
 #include <numeric>
+#include <set>
 #include <span>
-#include <sys/mman.h>
 #include <tuple>
 
 namespace cleave::state {
@@ -21,10 +25,32 @@ using transport::Box;
 /// Copies are cut to about this size, so that threads share them evenly.
 static constexpr int64_t mostBytesOfCopy = int64_t(1) << 20;
 
+/// What decides where leaves lie: the devices of the mesh, and the layouts.
+static auto stateLayoutOf(const format::PlanT &plan) {
+  layout::Mesh mesh = format::toLayout(*plan.mesh);
+  mesh.atoms.resize(mesh.atoms.size() - mesh.times);
+  std::vector<layout::Layout> layouts;
+  for (const auto &layout : plan.layouts) {
+    layouts.push_back(format::toLayout(*layout));
+  }
+  return std::pair(std::move(mesh.atoms), std::move(layouts));
+}
+
+Transfers::Transfers(const format::PlanSetT &set) : set(&set) {
+  std::vector<decltype(stateLayoutOf(*set.plans.front()))> all;
+  for (const auto &plan : set.plans) {
+    all.push_back(stateLayoutOf(*plan));
+    alike.push_back(std::find(all.begin(), all.end(), all.back()) -
+                    all.begin());
+  }
+}
+
 Result<const Transfers::Way *> Transfers::find(size_t from,
                                                const std::vector<int64_t> &on,
                                                size_t to, size_t devices,
                                                bool relabel) {
+  from = alike[from];
+  to = alike[to];
   Key key{from, to, devices, relabel, on};
   if (auto known = ways.find(key); known != ways.end()) {
     return &known->second;
@@ -77,6 +103,12 @@ private:
     const std::vector<Box> *boxes = nullptr;
   };
 
+  /// How a leaf is cut into rounds.
+  struct Rows {
+    size_t dim = 0;
+    std::vector<Stretch> stretches;
+  };
+
   const State &state;
   const format::PlanSetT &set;
   Relocation &result;
@@ -101,11 +133,21 @@ private:
   bool fits(size_t leaf) const;
   Status tooLarge(size_t leaf) const;
   Status allocate(size_t leaf);
-  void copyInto(size_t leaf, size_t device, std::vector<Copy> &copies) const;
-  void copyFrom(size_t leaf, size_t device, size_t source, const Box *within,
+  void copyInto(size_t leaf, size_t device, const Box *slice,
                 std::vector<Copy> &copies) const;
+  void copyFrom(size_t leaf, size_t device, size_t source, const Box *within,
+                const Box *slice, std::vector<Copy> &copies) const;
   void release(size_t leaf);
-  void add(size_t leaf, std::vector<Copy> &copies);
+  void add(size_t leaf, std::vector<Copy> &copies, const Box *slice = nullptr);
+  Status addInRounds(size_t leaf);
+  int64_t extraInRounds(size_t leaf, const Rows &rows,
+                        std::span<const size_t> used, int64_t rounds) const;
+  void addRounds(size_t leaf, const Rows &rows, int64_t rounds);
+  std::vector<Relocation::Emptied> emptiedBy(size_t leaf, const Rows &rows,
+                                             int64_t round,
+                                             int64_t rounds) const;
+  UnitRounds unitsOf(size_t leaf, size_t device, const Rows &rows,
+                     bool before, int64_t rounds) const;
   void endGroup(std::vector<Copy> copies);
   Status addGroups(std::span<const size_t> order);
   Status addKept(std::vector<size_t> &order);
@@ -204,7 +246,7 @@ void addCopies(format::ElementType type, const Box &common, const Box &source,
 
 /// What `source` has, within a box or all of it.
 void RelocationPlanner::copyFrom(size_t leaf, size_t device, size_t source,
-                                 const Box *within,
+                                 const Box *within, const Box *slice,
                                  std::vector<Copy> &copies) const {
   const Held &old = state.held[leaf][source];
   const Held &now = result.held[leaf][device];
@@ -214,8 +256,8 @@ void RelocationPlanner::copyFrom(size_t leaf, size_t device, size_t source,
   for (const Part &from : old.parts) {
     for (const Part &to : now.parts) {
       Box common = transport::intersect(from.box, to.box);
-      if (within) {
-        common = transport::intersect(common, *within);
+      for (const Box *bound : {within, slice}) {
+        common = bound ? transport::intersect(common, *bound) : common;
       }
       addCopies(set.leaves[leaf]->type, common, from.box,
                 state.blocks[leaf][source].data + from.offset, to.box,
@@ -224,12 +266,13 @@ void RelocationPlanner::copyFrom(size_t leaf, size_t device, size_t source,
   }
 }
 
-void RelocationPlanner::copyInto(size_t leaf, size_t device,
+void RelocationPlanner::copyInto(size_t leaf, size_t device, const Box *slice,
                                  std::vector<Copy> &copies) const {
-  copyFrom(leaf, device, device, nullptr, copies);
+  copyFrom(leaf, device, device, nullptr, slice, copies);
   for (const Incoming &one : incoming[leaf][device]) {
     for (const Box &box : *one.boxes) {
-      copyFrom(leaf, device, static_cast<size_t>(one.source), &box, copies);
+      copyFrom(leaf, device, static_cast<size_t>(one.source), &box, slice,
+               copies);
     }
   }
 }
@@ -263,10 +306,11 @@ void RelocationPlanner::readTransfer(const Transfers::Way &way) {
   }
 }
 
-void RelocationPlanner::add(size_t leaf, std::vector<Copy> &copies) {
+void RelocationPlanner::add(size_t leaf, std::vector<Copy> &copies,
+                            const Box *slice) {
   for (size_t device = 0; device < count; ++device) {
     if (!stays(leaf, device)) {
-      copyInto(leaf, device, copies);
+      copyInto(leaf, device, slice, copies);
     }
   }
 }
@@ -283,14 +327,158 @@ void RelocationPlanner::endGroup(std::vector<Copy> copies) {
   }
   if (!copies.empty()) {
     result.steps.push_back(std::move(copies));
+    result.emptied.emplace_back();
   }
+}
+
+/// In which rounds the units of a device's old or new memory are in use.
+UnitRounds RelocationPlanner::unitsOf(size_t leaf, size_t device,
+                                      const Rows &rows, bool before,
+                                      int64_t rounds) const {
+  const Held &held = (before ? state.held : result.held)[leaf][device];
+  const device::Block &block =
+      (before ? state.blocks : result.blocks)[leaf][device];
+  size_t unit = before ? device::pageBytes
+                       : result.pools[device].owner().unitOf(block.bytes);
+  return unitRounds(held, reinterpret_cast<uintptr_t>(block.data), block.bytes,
+                    unit, rows.dim,
+                    format::elementSize(set.leaves[leaf]->type),
+                    rows.stretches, rounds);
+}
+
+/// Most bytes that a device needs beside the state, `used` being what it needs
+/// without the new pieces.
+int64_t RelocationPlanner::extraInRounds(size_t leaf, const Rows &rows,
+                                         std::span<const size_t> used,
+                                         int64_t rounds) const {
+  int64_t most = 0;
+  for (size_t device = 0; device < count; ++device) {
+    if (stays(leaf, device)) {
+      continue;
+    }
+    // By round: what the new piece takes, and what was given back before it.
+    std::vector<int64_t> change(static_cast<size_t>(rounds) + 1);
+    if (result.blocks[leaf][device].data) {
+      int64_t unit = static_cast<int64_t>(result.pools[device].owner().unitOf(
+          result.blocks[leaf][device].bytes));
+      for (int64_t first :
+           unitsOf(leaf, device, rows, false, rounds).first) {
+        change[static_cast<size_t>(std::max<int64_t>(first, 0))] += unit;
+      }
+    }
+    if (state.blocks[leaf][device].data) {
+      // The first and the last page may be shared with other blocks.
+      std::vector<int64_t> last =
+          unitsOf(leaf, device, rows, true, rounds).last;
+      for (size_t page = 1; page + 1 < last.size(); ++page) {
+        change[static_cast<size_t>(last[page] + 1)] -=
+            static_cast<int64_t>(device::pageBytes);
+      }
+    }
+    int64_t now = static_cast<int64_t>(used[device]) -
+                  static_cast<int64_t>(base[device]);
+    for (int64_t round = 0; round < rounds; ++round) {
+      now += change[static_cast<size_t>(round)];
+      most = std::max(most, now);
+    }
+  }
+  return most;
+}
+
+/// The pages of old pieces whose rows a round was the last to copy.
+std::vector<Relocation::Emptied>
+RelocationPlanner::emptiedBy(size_t leaf, const Rows &rows, int64_t round,
+                             int64_t rounds) const {
+  std::vector<Relocation::Emptied> all;
+  for (size_t device = 0; device < count; ++device) {
+    const device::Block &block = state.blocks[leaf][device];
+    if (stays(leaf, device) || !block.data) {
+      continue;
+    }
+    uintptr_t base = reinterpret_cast<uintptr_t>(block.data);
+    std::vector<int64_t> last = unitsOf(leaf, device, rows, true, rounds).last;
+    for (size_t page = 1; page + 1 < last.size(); ++page) {
+      if (last[page] != round) {
+        continue;
+      }
+      uintptr_t at = (base / device::pageBytes + page) * device::pageBytes;
+      char *begin = block.data + (at - base);
+      if (!all.empty() && all.back().device == device &&
+          all.back().begin + all.back().bytes == begin) {
+        all.back().bytes += device::pageBytes;
+      } else {
+        all.push_back({device, begin, device::pageBytes});
+      }
+    }
+  }
+  return all;
+}
+
+void RelocationPlanner::addRounds(size_t leaf, const Rows &rows,
+                                  int64_t rounds) {
+  // New pieces begin without memory.
+  std::vector<Relocation::Emptied> empty;
+  for (size_t device = 0; device < count; ++device) {
+    const device::Block &block = result.blocks[leaf][device];
+    if (!stays(leaf, device) && block.data) {
+      empty.push_back({device, block.data, block.bytes});
+    }
+  }
+  for (int64_t round = 0; round < rounds; ++round) {
+    std::vector<Copy> copies;
+    for (const Stretch &stretch : rows.stretches) {
+      Box slice = transport::wholeBox(set.leaves[leaf]->sizes);
+      slice.dims[rows.dim] = stretch.part(round, rounds);
+      if (!slice.empty()) {
+        add(leaf, copies, &slice);
+      }
+    }
+    if (copies.empty()) {
+      continue;
+    }
+    for (const Copy &copy : copies) {
+      result.allCopied += static_cast<int64_t>(copy.bytes);
+    }
+    result.steps.push_back(std::move(copies));
+    result.emptied.push_back(std::move(empty));
+    empty = emptiedBy(leaf, rows, round, rounds);
+  }
+}
+
+/// In as few rounds as memory allows.
+Status RelocationPlanner::addInRounds(size_t leaf) {
+  Status whole = tooLarge(leaf);
+  std::optional<size_t> dim = rowDim(set.leaves[leaf]->sizes);
+  if (!dim) {
+    return whole;
+  }
+  Rows rows{*dim, stretchesOf(*dim, state.held[leaf], result.held[leaf])};
+  std::vector<size_t> used;
+  for (const device::Pool &pool : result.pools) {
+    used.push_back(pool.used());
+  }
+  CLEAVE_TRY(allocate(leaf));
+  int64_t extra = 0, least = std::numeric_limits<int64_t>::max();
+  for (int64_t rounds = 2; rounds <= mostRounds; rounds *= 2) {
+    extra = extraInRounds(leaf, rows, used, rounds);
+    least = std::min(least, extra);
+    if (extra <= memory) {
+      addRounds(leaf, rows, rounds);
+      result.mostExtra = std::max(result.mostExtra, extra);
+      release(leaf);
+      return Status();
+    }
+  }
+  return Status::error(whole.message() + " (in rounds, row by row, it needs " +
+                       std::to_string(least) + ")");
 }
 
 /// In groups as large as memory allows.
 Status RelocationPlanner::addGroups(std::span<const size_t> order) {
   for (size_t next = 0; next < order.size();) {
     if (!fits(order[next])) {
-      return tooLarge(order[next]);
+      CLEAVE_TRY(addInRounds(order[next++]));
+      continue;
     }
     size_t first = next;
     std::vector<Copy> copies;
@@ -384,6 +572,12 @@ Result<Relocation> Relocation::plan(const State &state, size_t plan,
   return result;
 }
 
+void Relocation::prepare(size_t group) const {
+  for (const Emptied &one : emptied[group]) {
+    pools[one.device].owner().discard(one.begin, one.bytes);
+  }
+}
+
 void Relocation::finish(State &state) && {
   state.planIndex = target;
   state.deviceOf = std::move(deviceOf);
@@ -394,58 +588,104 @@ void Relocation::finish(State &state) && {
 
 namespace {
 
-/// A device of addresses without memory, for states that are only planned.
-class Addresses final : public device::Device {
+/// Follows all hops that may come, from the earliest on.
+class HopPlanner {
 public:
-  Result<device::Memory> allocate(size_t bytes) override {
-    size_t size = bytes + 1;
-    void *base = ::mmap(nullptr, size, PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED) {
-      return Status::error("cannot reserve " + std::to_string(size) +
-                           " bytes of addresses");
+  HopPlanner(const format::PlanSetT &set, size_t devices, std::span<const Hop> ways,
+             const RelocationOptions &options, Transfers &transfers)
+      : set(set), ways(ways), options(options), transfers(transfers),
+        memories(devices), checked(ways.size()) {
+    for (device::AddressDevice &memory : memories) {
+      all.push_back(&memory);
     }
-    return device::Memory(static_cast<char *>(base), size,
-                          [](char *at, size_t count) { ::munmap(at, count); });
   }
 
-  // It computes nothing.
-  void enterThread() override {}
-  Result<device::Kernel> findKernel(const std::string &) override {
-    return Status::error("addresses have no kernels");
-  }
-  void launch(device::Kernel, void *const *, const int64_t *) override {}
-  const contraction::Prepared *prepare(const contraction::Shape &,
-                                       contraction::Order) override {
-    return nullptr;
-  }
-  void contract(const contraction::Prepared *, const void *, const void *,
-                void *) override {}
-  void fillZero(void *, size_t) override {}
-  void synchronise() override {}
+  Status run(size_t from, size_t most);
+
+private:
+  /// A state at its beginning: coordinate i is on device i.
+  Result<State> fresh(size_t plan);
+  /// Makes a hop; the state that it leads to is a new one, if it was not seen.
+  Status follow(const State &state, size_t way);
+
+  const format::PlanSetT &set;
+  std::span<const Hop> ways;
+  const RelocationOptions &options;
+  Transfers &transfers;
+  std::vector<device::AddressDevice> memories; ///< outlives the states
+  std::vector<device::Device *> all;
+  std::vector<bool> checked; ///< by way
+  std::set<std::pair<size_t, std::vector<int64_t>>> seen;
+  std::deque<State> states; ///< still to be followed
 };
+
+Result<State> HopPlanner::fresh(size_t plan) {
+  size_t devices = static_cast<size_t>(
+      format::toLayout(*set.plans[plan]->mesh).devices());
+  assert(devices <= all.size() && "fewer devices than a plan has");
+  Result<State> state =
+      State::create(set, plan, std::span(all).first(devices));
+  if (state) {
+    state->addDevices(all);
+  }
+  return state;
+}
+
+Status HopPlanner::follow(const State &state, size_t way) {
+  RelocationOptions chosen = options;
+  chosen.overlapped = ways[way].overlapped;
+  Result<Relocation> relocation =
+      Relocation::plan(state, ways[way].to, chosen, transfers);
+  if (!relocation) {
+    return relocation.status().in("a hop from `" +
+                                  set.plans[ways[way].from]->name + "` to `" +
+                                  set.plans[ways[way].to]->name + "`");
+  }
+  checked[way] = true;
+  State next = state;
+  std::move(*relocation).finish(next);
+  if (seen.insert({next.plan(), next.devices()}).second) {
+    states.push_back(std::move(next));
+  }
+  return Status();
+}
+
+Status HopPlanner::run(size_t from, size_t most) {
+  Result<State> begin = fresh(from);
+  if (!begin) {
+    return begin.status();
+  }
+  seen.insert({begin->plan(), begin->devices()});
+  states.push_back(std::move(*begin));
+  size_t planned = 0;
+  for (; !states.empty() && planned < most; states.pop_front()) {
+    for (size_t way = 0; way < ways.size(); ++way) {
+      if (ways[way].from == states.front().plan()) {
+        CLEAVE_TRY(follow(states.front(), way));
+        ++planned;
+      }
+    }
+  }
+  // What was not come to is at least possible.
+  for (size_t way = 0; way < ways.size(); ++way) {
+    if (checked[way]) {
+      continue;
+    }
+    Result<State> state = fresh(ways[way].from);
+    if (!state) {
+      return state.status();
+    }
+    CLEAVE_TRY(follow(*state, way));
+  }
+  return Status();
+}
 
 } // namespace
 
-Status checkRelocation(const format::PlanSetT &set, size_t from, size_t to,
-                       const RelocationOptions &options, Transfers &transfers) {
-  auto devicesOf = [&](size_t plan) {
-    return static_cast<size_t>(
-        format::toLayout(*set.plans[plan]->mesh).devices());
-  };
-  std::vector<Addresses> memories(std::max(devicesOf(from), devicesOf(to)));
-  std::vector<device::Device *> devices;
-  for (Addresses &memory : memories) {
-    devices.push_back(&memory);
-  }
-  Result<State> state =
-      State::create(set, from, std::span(devices).first(devicesOf(from)));
-  if (!state) {
-    return state.status();
-  }
-  state->addDevices(devices);
-  Result<Relocation> way = Relocation::plan(*state, to, options, transfers);
-  return way ? Status() : way.status();
+Status planHops(const format::PlanSetT &set, size_t from, size_t devices,
+                std::span<const Hop> ways, const RelocationOptions &options,
+                Transfers &transfers, size_t most) {
+  return HopPlanner(set, devices, ways, options, transfers).run(from, most);
 }
 
 } // namespace cleave::state

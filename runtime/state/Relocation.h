@@ -13,11 +13,16 @@
 // are done, and what they leave is used by the next. A group is as large as the
 // limit on memory allows.
 //
+// A leaf for which the limit is too small goes in *rounds*, groups of its own
+// (Rounds.h): each copies some rows out of every stretch of it, and the memory
+// of old rows is given back as new ones take it.
+//
 // Everything that can fail happens in `plan`, on copies of the pools' books:
 // what runs afterwards is copies alone.
 //
 //   Result<Relocation> way = Relocation::plan(state, plan, {}, transfers);
 //   for (size_t group = 0; group < way->groups(); ++group) {
+//     way->prepare(group);
 //     … way->copies(group): run each `transport::runTask`, on any threads …
 //   }
 //   way->finish(state);
@@ -31,6 +36,7 @@
 #include "transfer/Transfer.h"
 
 #include <map>
+#include <span>
 
 namespace cleave::state {
 
@@ -49,7 +55,7 @@ struct RelocationOptions {
 class Transfers {
 public:
   /// `set` outlives this.
-  explicit Transfers(const format::PlanSetT &set) : set(&set) {}
+  explicit Transfers(const format::PlanSetT &set);
 
   struct Way {
     transfer::Transfer transfer;
@@ -58,6 +64,7 @@ public:
   /// From a plan on given devices, of `devices` in all, to another.
   Result<const Way *> find(size_t from, const std::vector<int64_t> &on,
                            size_t to, size_t devices, bool relabel);
+  size_t planned() const { return ways.size(); } ///< so far
 
 private:
   struct Key {
@@ -67,6 +74,9 @@ private:
     auto operator<=>(const Key &) const = default;
   };
   const format::PlanSetT *set;
+  /// By plan: the first with the same devices and layouts of leaves. Variants of
+  /// a plan share its transfers.
+  std::vector<size_t> alike;
   std::map<Key, Way> ways;
 };
 
@@ -94,6 +104,8 @@ public:
   }
   /// The device of each coordinate of the new plan.
   const std::vector<int64_t> &devices() const { return deviceOf; }
+  /// Before the copies of a group: gives back what those before it emptied.
+  void prepare(size_t group) const;
   /// In any order, on any threads; all of a group before those of the next.
   const std::vector<Copy> &copies(size_t group) const { return steps[group]; }
   /// The state is under the new plan from here on.
@@ -115,7 +127,14 @@ private:
   Pieces held; ///< by leaf, by device
   std::vector<std::vector<device::Block>> blocks;
   std::vector<bool> used; ///< by device: whether it has a coordinate
+  /// Memory of a device that holds nothing any more.
+  struct Emptied {
+    size_t device = 0;
+    char *begin = nullptr;
+    size_t bytes = 0;
+  };
   std::vector<std::vector<Copy>> steps;
+  std::vector<std::vector<Emptied>> emptied; ///< before each of `steps`
   transfer::Summary figures;
   size_t earlySteps = 0;
   int64_t mostExtra = 0, allCopied = 0;
@@ -128,9 +147,20 @@ void addCopies(format::ElementType type, const transport::Box &common,
                const transport::Box &target, void *to,
                std::vector<Relocation::Copy> &copies);
 
-/// Whether a state under one plan could go to another. Fails as `plan` does.
-Status checkRelocation(const format::PlanSetT &set, size_t from, size_t to,
-                       const RelocationOptions &options, Transfers &transfers);
+/// From one plan to another, by their positions in the set.
+struct Hop {
+  size_t from = 0, to = 0;
+  bool overlapped = false; ///< see RelocationOptions
+};
+
+/// Plans the hops that a run may make by `ways`, in any order and again and
+/// again, from plan `from` on devices 0, 1, … of `devices`: each hop may choose
+/// other devices, so that one pair has several transfers. They are kept in
+/// `transfers`; after about `most` the rest is left until it is needed. Fails as
+/// `Relocation::plan` does where one of `ways` is not possible.
+Status planHops(const format::PlanSetT &set, size_t from, size_t devices,
+                std::span<const Hop> ways, const RelocationOptions &options,
+                Transfers &transfers, size_t most = 64);
 
 } // namespace cleave::state
 

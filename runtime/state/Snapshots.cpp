@@ -140,12 +140,15 @@ Snapshots::~Snapshots() {
 void Snapshots::take(const State &state, const std::string &newModel,
                      const Metadata &newExtra) {
   finish();
-  copy.take(state);
+  Status taken = copy.take(state);
   model = newModel;
   extra = newExtra;
   {
     std::lock_guard guard(mutex);
-    due = true;
+    due = isHeld = taken.ok();
+    if (!taken) {
+      failure = taken;
+    }
   }
   changed.notify_all();
 }
@@ -153,6 +156,12 @@ void Snapshots::take(const State &state, const std::string &newModel,
 void Snapshots::finish() {
   std::unique_lock guard(mutex);
   changed.wait(guard, [this] { return !due; });
+}
+
+Status Snapshots::restore(State &state, int64_t lost) {
+  finish();
+  return isHeld ? copy.restore(state, lost)
+                : Status::error("no snapshot is held in memory");
 }
 
 Status Snapshots::trouble() {
@@ -179,6 +188,7 @@ void Snapshots::work() {
 }
 
 Status Snapshots::write() {
+  copy.spread();
   CLEAVE_TRY(saveCheckpoint(folder + "/" + nameOfStep(copy.step()), copy, model,
                             extra));
   return prune();

@@ -4,9 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A folder of checkpoints, `step-0000000050.safetensors`. Taking one copies the
-// state, which is all that training waits for; the file is written by a thread
-// of its own, beside its name, brought to the disk and renamed, so that
-// whatever happens a snapshot under its name is whole. Then the oldest go.
+// state, which is all that training waits for. A thread of its own then copies
+// every device's pieces to the next device (StateCopy.h), so that the snapshot
+// outlives any one of them, and writes the file, beside its name, brings it to
+// the disk and renames it, so that whatever happens a snapshot under its name
+// is whole. Then the oldest go.
 //
 // One run writes into a folder at a time: it holds a lock on the file `lock` in
 // it, which ends with its process.
@@ -49,6 +51,12 @@ public:
             const Metadata &extra);
   /// Waits until all that was taken is written.
   void finish();
+  /// Goes back to the last that was taken, from memory, whether or not its file
+  /// could be written; without what device `lost` holds of it (-1: none is
+  /// lost). Fails, and leaves the state, where there is none.
+  Status restore(State &state, int64_t lost = -1);
+  /// The last that was taken, once `finish` returned.
+  const StateCopy &held() const { return copy; }
   /// What went wrong with a snapshot since this was asked last. Older snapshots
   /// stay, and the next is tried again.
   Status trouble();
@@ -65,6 +73,7 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   bool due = false, ending = false; ///< under the mutex, like what follows
+  bool isHeld = false;              ///< whether anything is in `copy`
   StateCopy copy;                   ///< the thread's while `due`
   std::string model;
   Metadata extra;

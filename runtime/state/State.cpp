@@ -218,4 +218,51 @@ void State::initialise(uint64_t newSeed) {
   }
 }
 
+/// In f64, as eight sums by the index modulo eight: a fixed order that vectors
+/// can follow.
+static double squaresOf(const float *values, size_t count) {
+  constexpr size_t lanes = 8;
+  double sums[lanes] = {};
+  for (size_t i = 0; i < count; ++i) {
+    double value = values[i];
+    sums[i % lanes] += value * value;
+  }
+  double total = 0;
+  for (double sum : sums) {
+    total += sum;
+  }
+  return total;
+}
+
+double SumOfSquares::of(const State &state, const std::string &name) {
+  std::vector<double> sums(state.leaves());
+  std::atomic<size_t> next{0};
+  auto add = [&](std::vector<float> &buffer) {
+    for (size_t i; (i = next.fetch_add(1)) < state.leaves();) {
+      const format::LeafT &leaf = state.leaf(i);
+      if (leaf.state != name || leaf.type != format::ElementType::F32) {
+        continue;
+      }
+      size_t count = static_cast<size_t>(elementsOf(leaf));
+      buffer.resize(std::max(buffer.size(), count));
+      state.gather(i, buffer.data());
+      sums[i] = squaresOf(buffer.data(), count);
+    }
+  };
+  buffers.resize(std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < buffers.size(); ++i) {
+    threads.emplace_back(add, std::ref(buffers[i]));
+  }
+  add(buffers.front());
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
+  double total = 0;
+  for (double sum : sums) {
+    total += sum;
+  }
+  return total;
+}
+
 } // namespace cleave::state

@@ -57,6 +57,10 @@ public:
   size_t plan() const { return planIndex; } ///< under which it is laid out
   /// The device of each coordinate of the plan's mesh.
   const std::vector<int64_t> &devices() const { return deviceOf; }
+  size_t deviceCount() const { return pools.size(); }
+  device::Device &device(size_t number) const {
+    return pools[number].owner();
+  }
   /// Bytes of the state's blocks on a device.
   size_t memoryUsed(size_t device) const { return pools[device].used(); }
   /// Adds devices that hold nothing, until there are as many as here.
@@ -102,6 +106,17 @@ private:
   transport::Pieces pieces(size_t leaf) const;
   friend class Relocation;
   friend class RelocationPlanner;
+};
+
+/// The sum of the squares of an optimizer's leaf called `name` of all
+/// parameters. Terms are added by global index, so that its bits do not depend
+/// on the plan.
+class SumOfSquares {
+public:
+  double of(const State &state, const std::string &name);
+
+private:
+  std::vector<std::vector<float>> buffers; ///< by thread, for one leaf each
 };
 
 /// The elements of `box` of a leaf's first value, dense and row major.

@@ -28,8 +28,10 @@
 //
 // Between the two the device must neither write the source nor touch the
 // target. Several channels may be outstanding; one channel is outstanding at
-// most once. All devices of a group start the channels that they share in the
-// same order. Nothing allocates after `open`.
+// most once. A wait ends when all of the group have started that channel, in
+// whatever order each starts and waits for its channels. (What must not be is a
+// circle of devices, each waiting for what the next starts only after its own
+// wait: plans are verified to have none.) Nothing allocates after `open`.
 //
 // Errors. `abort`, by any device or thread, releases all: every wait, now and
 // later, returns the error. Tensors are then undefined.

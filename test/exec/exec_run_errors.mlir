@@ -3,7 +3,7 @@
 exec.set "toy" starts @p {
   exec.run "r" snapshots every 300 batches [0, 2, 10, 4]
   exec.rule ["Loss", 2.0, "Greater"] for 1 apart 0 -> "Go" plan "p" said "when" at "a.clv":3
-  exec.plan @p mesh <[], []> of "q" batch 4 micros 2 {
+  exec.plan @p mesh <[], []> of "q" batch 4 micros 2 sends [["AllReduce", "data", 12]] {
   }
 }
 
@@ -61,5 +61,21 @@ exec.set "toy" starts @p {
   // expected-error@+1 {{'exec.rule' op has a number that is too large}}
   exec.rule [1.0] for 4294967296 apart 0 -> "Stop" said "when" at "a.clv":3
   exec.plan @p mesh <[], []> {
+  }
+}
+
+// -----
+
+// expected-error@+1 {{'exec.set' op has other than two hashes of its mathematics}}
+exec.set "toy" starts @p mathematics [1] {
+  exec.plan @p mesh <[], []> {
+  }
+}
+
+// -----
+
+exec.set "toy" starts @p {
+  // expected-error@+1 {{'exec.plan' op sends what is none: ["AllReduce", 12]}}
+  exec.plan @p mesh <[], []> sends [["AllReduce", 12]] {
   }
 }

@@ -9,6 +9,7 @@
 
 #include "compiler/codegen/KernelLibrary.h"
 #include "compiler/differentiate/Differentiate.h"
+#include "compiler/differentiate/Mathematics.h"
 #include "compiler/differentiate/Recompute.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/exec/Exec.h"
@@ -53,6 +54,7 @@ private:
   std::unique_ptr<sema::Model> prepareTrain(std::unique_ptr<sema::Model> model);
   std::optional<PlanReport> addPlan(const plan::Elaborated &elaborated);
   bool makePlan(const PlanRequest &request);
+  std::optional<std::set<std::string>> axesOfPlans();
   bool elaborateRun();
   void findVaried();
   bool makeVariants();
@@ -482,7 +484,9 @@ Compiler::addPlan(const plan::Elaborated &elaborated) {
     return std::nullopt;
   }
   if (!result.stopped && options.emit) {
-    result.set.plans.back()->batch = sampleCount();
+    format::PlanT &plan = *result.set.plans.back();
+    plan.batch = sampleCount();
+    plan.traffic = trafficTable(report.plan.mesh, report.programs.front());
   }
   return report;
 }
@@ -522,6 +526,23 @@ bool Compiler::makePlan(const PlanRequest &request) {
 // Runs
 //===----------------------------------------------------------------------===//
 
+/// The names of all axes; nothing where a plan is wrong, which is reported when
+/// it is made.
+std::optional<std::set<std::string>> Compiler::axesOfPlans() {
+  std::set<std::string> axes;
+  for (const PlanRequest &request : frontend.plans) {
+    DiagnosticEngine scratch(frontend.sources);
+    auto elaborated = elaboratePlan(request, facts, std::nullopt, scratch);
+    if (!elaborated) {
+      return std::nullopt;
+    }
+    for (const layout::Axis &axis : elaborated->plan.mesh.axes) {
+      axes.insert(axis.name);
+    }
+  }
+  return axes;
+}
+
 /// Reduced sizes are for verify: a run speaks of real ones.
 bool Compiler::elaborateRun() {
   if (!frontend.run || !options.overrides.empty()) {
@@ -541,7 +562,18 @@ bool Compiler::elaborateRun() {
   for (const auto &[name, value] : model.parameters) {
     context.parameters.values[name] = value;
   }
-  context.clips = (*result.source)->hasAttr("clv.clip");
+  if (auto limit = (*result.source)->getAttrOfType<FloatAttr>("clv.clip")) {
+    context.clips = true;
+    if (auto mean = gradientMeanOf(*result.source)) {
+      context.gradientMean.emplace();
+      context.gradientMean->state = mean->state;
+      context.gradientMean->keep = mean->keep;
+      context.gradientMean->limit = limit.getValueAsDouble();
+    }
+  }
+  if (frontend.plans.size() == frontend.plansOfRun.size()) {
+    context.axes = axesOfPlans();
+  }
   result.run = run::elaborateRun(*frontend.run, context, frontend.diags);
   if (!result.run) {
     return false;
@@ -721,6 +753,9 @@ void Compiler::describeShared() {
   result.set.producer = "cleave " CLEAVE_VERSION;
   result.set.start = static_cast<uint32_t>(frontend.start);
   result.set.eval_every = frontend.evalEvery;
+  Mathematics mathematics = mathematicsOf(*result.source);
+  result.set.loss_hash = mathematics.loss;
+  result.set.update_hash = mathematics.update;
   for (const format::LeafT &leaf : leaves) {
     result.set.leaves.push_back(std::make_unique<format::LeafT>(leaf));
   }

@@ -13,6 +13,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <algorithm>
 #include <set>
 
 using namespace mlir;
@@ -176,6 +177,45 @@ std::vector<format::InputT> inputTable(const sema::Model &model) {
     entry.dims = input.dims;
     entry.sizes = input.sizes;
     table.push_back(std::move(entry));
+  }
+  return table;
+}
+
+/// Whether the collective is of the kind, and runs over a part of the axis.
+static bool counts(const layout::CollectiveRecord &record,
+                   format::TrafficKind kind,
+                   const std::vector<layout::AtomId> &axis) {
+  bool onAxis = std::any_of(axis.begin(), axis.end(), [&](layout::AtomId atom) {
+    return std::find(record.atoms.begin(), record.atoms.end(), atom) !=
+           record.atoms.end();
+  });
+  return onAxis && (kind == format::TrafficKind::Collectives ||
+                    record.kind == format::nameOf(kind));
+}
+
+std::vector<std::unique_ptr<format::TrafficT>>
+trafficTable(const layout::Mesh &mesh, const layout::ProgramRecord &train) {
+  std::vector<layout::Axis> axes(1); // the first has no name: over all
+  for (layout::AtomId atom = 0; atom < mesh.atoms.size(); ++atom) {
+    axes.front().atoms.push_back(atom);
+  }
+  axes.insert(axes.end(), mesh.axes.begin(), mesh.axes.end());
+  std::vector<std::unique_ptr<format::TrafficT>> table;
+  for (format::TrafficKind kind : format::EnumValuesTrafficKind()) {
+    for (const layout::Axis &axis : axes) {
+      layout::BusiestDevice busiest;
+      for (const layout::CollectiveRecord &record : train.collectives) {
+        if (counts(record, kind, axis.atoms)) {
+          busiest.add(record);
+        }
+      }
+      if (busiest.bytes() > 0) {
+        table.push_back(std::make_unique<format::TrafficT>());
+        table.back()->kind = kind;
+        table.back()->axis = axis.name;
+        table.back()->bytes = busiest.bytes();
+      }
+    }
   }
   return table;
 }

@@ -24,6 +24,10 @@ plan::ModelFacts modelFacts(const sema::Model &model);
 std::vector<format::LeafT> leafTable(const sema::Model &model);
 std::vector<format::InputT> inputTable(const sema::Model &model);
 
+/// What is sent in a step, by kind and axis; what is nothing is left out.
+std::vector<std::unique_ptr<format::TrafficT>>
+trafficTable(const layout::Mesh &mesh, const layout::ProgramRecord &train);
+
 /// Adds what buffer planning found to the programs of a report.
 void recordMemory(const format::PlanT &plan, PlanReport &report);
 

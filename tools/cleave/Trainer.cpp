@@ -27,6 +27,9 @@ namespace cleave::tools {
 /// Sample numbers mean the same samples only in the same data.
 static const char *const dataKey = "data";
 static const char *const planKey = "plan";
+/// What a step computes, whatever the plan (Plan.fbs).
+static const char *const lossKey = "loss_hash";
+static const char *const updateKey = "update_hash";
 /// What decides which rules fire next.
 static const char *const rulesKey = "rules";
 static const char *const batchKey = "batch";
@@ -40,6 +43,32 @@ state::Metadata Trainer::metadataOfData() const {
     extra[vocabularyKey] = corpus->vocabulary().text();
   }
   return extra;
+}
+
+static std::string hexadecimal(uint64_t number) {
+  char text[20];
+  std::snprintf(text, sizeof text, "%016llx",
+                static_cast<unsigned long long>(number));
+  return text;
+}
+
+/// What a step of the snapshot's run computed otherwise than one of this would;
+/// empty where it is the same, or one of them does not say.
+static std::string whatChanged(const state::Metadata &snapshot,
+                               const format::PlanSetT &set) {
+  auto differs = [&](const char *key, uint64_t hash) {
+    auto found = snapshot.find(key);
+    return found != snapshot.end() && hash != 0 &&
+           found->second != hexadecimal(hash);
+  };
+  bool model = differs(lossKey, set.loss_hash);
+  bool optimizer = differs(updateKey, set.update_hash);
+  return model && optimizer ? "another model and another optimizer"
+         : model            ? "another model: its loss is computed otherwise, "
+                              "or of other sizes,"
+         : optimizer ? "another optimizer, or other numbers of it (rate, decay, "
+                       "clipping),"
+                     : "";
 }
 
 /// The snapshot to resume from, and the plan that ran then.
@@ -77,6 +106,13 @@ Status Trainer::checkSnapshot(const state::Metadata &metadata) const {
                          "`, and `" + options.file + "` of `" +
                          session->set().model +
                          "` (`--load` starts from any state that fits)");
+  }
+  if (std::string changed = whatChanged(metadata, session->set());
+      !changed.empty()) {
+    return Status::error("`" + loaded + "` was trained with " + changed +
+                         " than `" + options.file +
+                         "` has: it would not go on as the same run (`--load` "
+                         "starts from any state that fits)");
   }
   auto data = metadata.find(dataKey);
   if (data != metadata.end() && data->second != corpus->fingerprint()) {
@@ -224,12 +260,12 @@ Status Trainer::prepare() {
   }
   session = std::move(*opened);
   CLEAVE_TRY(openData());
-  current.plan =
-      session->plan().of.empty() ? session->plan().name : session->plan().of;
+  current.plan = format::familyOf(session->plan());
   current.micros = session->plan().micros;
   if (session->set().run) {
     rules.emplace(*session->set().run);
-    if (rules->reads(format::Metric::StageTime)) {
+    if (rules->reads(format::Metric::StageTime) ||
+        rules->reads(format::Metric::Time)) {
       session->timeStages();
     }
   }
@@ -314,6 +350,7 @@ Status Trainer::step() {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
           .count();
   stageTimes = session->stageTimes();
+  readTraffic();
   state.cursor += samples;
   ++done;
   return Status();
@@ -387,6 +424,10 @@ void Trainer::takeSnapshot() {
   state::Metadata extra = metadataOfData();
   extra[planKey] = session->plan().name;
   extra[dataKey] = corpus->fingerprint();
+  if (session->set().loss_hash != 0) {
+    extra[lossKey] = hexadecimal(session->set().loss_hash);
+    extra[updateKey] = hexadecimal(session->set().update_hash);
+  }
   if (rules) {
     extra[rulesKey] = rules->text();
   }

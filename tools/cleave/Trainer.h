@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -82,14 +83,16 @@ private:
             const std::string &reason);
   Status hop(const std::string &plan, const std::string &by,
              const std::string &reason);
-  Status checkHop(const format::PlanT &from, const format::PlanT &to,
-                  bool overlapped);
+  using Ways = std::set<executor::HopWay>;
+  Status addWaysOfRules(Ways &ways) const;
   Status noteHop(const executor::HopReport &report, const std::string &by,
                  const std::string &reason);
   Status checkRules();
   Status followRules();
   Status obey(const format::RuleT &rule);
-  policy::Readings readings() const;
+  policy::Readings readings();
+  void readNoise(policy::Readings &readings);
+  void readTraffic();
   std::string answer(const std::string &request);
   Status openControl();
   Status saveNow();
@@ -133,6 +136,8 @@ private:
   int64_t first = 0; ///< `done` at the start
   double seconds = 0;
   std::vector<double> stageTimes; ///< of the step, where a rule reads them
+  std::vector<double> traffic;    ///< the same: see Readings
+  state::SumOfSquares squares;
   bool stopped = false;
   bool stoppedByRule = false;
   Status trouble;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/metrics/Prometheus.h"
+#include "runtime/policy/Noise.h"
 #include "runtime/state/Checkpoint.h"
 #include "tools/cleave/Explain.h"
 #include "tools/cleave/Trainer.h"
@@ -46,11 +47,6 @@ Result<Appointments> parseAppointments(const std::vector<std::string> &texts) {
 
 static const char *const byCommandLine = "command line";
 
-/// The plan of the run that a plan of the file is, or is a variant of.
-static const std::string &familyOf(const format::PlanT &plan) {
-  return plan.of.empty() ? plan.name : plan.of;
-}
-
 Result<Choice> Trainer::choiceOf(const std::string &text) const {
   constexpr std::string_view overlapped = "overlapped(";
   if (text.starts_with(overlapped) && text.ends_with(")")) {
@@ -74,19 +70,13 @@ Result<Choice> Trainer::choiceOf(const std::string &text) const {
   }
   for (const auto &plan : session->set().plans) {
     if (plan->name == text) {
-      choice.plan = familyOf(*plan);
+      choice.plan = format::familyOf(*plan);
       choice.micros = plan->micros;
       return choice;
     }
   }
-  std::string known;
-  for (const auto &plan : session->set().plans) {
-    if (plan->of.empty()) {
-      known += (known.empty() ? "`" : ", `") + plan->name + "`";
-    }
-  }
   return Status::error("the plan file has no plan called `" + text +
-                       "`; it has " + known);
+                       "`; it has " + format::planNames(session->set()));
 }
 
 /// Of the run's batches, the one that the next step has; 0 if there is one.
@@ -103,7 +93,7 @@ int64_t Trainer::batchNow() const {
 const format::PlanT *Trainer::find(const Choice &choice,
                                    std::string &why) const {
   for (const auto &plan : session->set().plans) {
-    if (familyOf(*plan) == choice.plan && plan->micros == choice.micros &&
+    if (format::familyOf(*plan) == choice.plan && plan->micros == choice.micros &&
         (choice.batch == 0 || plan->batch == choice.batch)) {
       return plan.get();
     }
@@ -125,13 +115,6 @@ const format::PlanT *Trainer::find(const Choice &choice,
 //===----------------------------------------------------------------------===//
 // Hops
 //===----------------------------------------------------------------------===//
-
-Status Trainer::checkHop(const format::PlanT &from, const format::PlanT &to,
-                         bool overlapped) {
-  return session->checkHop(
-      from.name, to.name,
-      {.memory = options.hopMemory, .overlapped = overlapped});
-}
 
 /// The hop that a snapshot says comes next, if the set has the plan.
 void Trainer::restoreUpcoming() {
@@ -171,6 +154,7 @@ Status Trainer::prepareHops() {
     restoreUpcoming();
   }
   Choice before = current;
+  Ways ways;
   for (const auto &[step, text] : appointments) {
     Result<Choice> choice = choiceOf(text);
     if (!choice) {
@@ -184,47 +168,83 @@ Status Trainer::prepareHops() {
     if (!to) {
       return Status::error(why).in("--at " + std::to_string(step) + "=" + text);
     }
-    CLEAVE_TRY(session->prepare(to->name));
-    CLEAVE_TRY(checkHop(*from, *to, choice->overlapped));
+    ways.insert({from->name, to->name, choice->overlapped});
     from = to;
     before = *choice;
   }
+  CLEAVE_TRY(addWaysOfRules(ways));
+  for (const executor::HopWay &way : ways) {
+    CLEAVE_TRY(session->prepare(way.to));
+  }
+  CLEAVE_TRY(session->planHops(std::vector(ways.begin(), ways.end()),
+                               {.memory = options.hopMemory}));
   return checkRules();
 }
 
-/// That each plan that a rule goes to can be reached from each other, and that
-/// what rules save has a place.
-Status Trainer::checkRules() {
+/// From each plan that may run, at the batch of the first step, to each that a
+/// rule then goes to. At other batches it is the same way.
+Status Trainer::addWaysOfRules(Ways &ways) const {
   const format::RunT *run = session->set().run.get();
   if (!run) {
     return Status();
   }
   std::map<std::string, bool> targets; ///< and whether hops there may overlap
   std::set<std::string> sources = {current.plan};
+  std::set<int64_t> micros, ran = {0, current.micros};
   for (const auto &rule : run->rules) {
     if (rule->action == RuleAction::Go) {
       targets[rule->plan] |= rule->overlapped;
       sources.insert(rule->plan);
+    } else if (rule->action == RuleAction::Micros) {
+      micros.insert(rule->amount);
     }
+  }
+  for (const executor::HopWay &way : ways) {
+    for (const auto &plan : session->set().plans) {
+      if (plan->name == way.to) {
+        sources.insert(format::familyOf(*plan));
+        ran.insert(plan->micros);
+      }
+    }
+  }
+  ran.insert(micros.begin(), micros.end());
+  std::string why;
+  auto add = [&](const format::PlanT &from, const Choice &choice) -> Status {
+    const format::PlanT *to = find(choice, why);
+    if (to && to != &from) {
+      ways.insert({from.name, to->name, choice.overlapped});
+    }
+    return to ? Status() : Status::error(why);
+  };
+  for (const std::string &source : sources) {
+    for (int64_t count : ran) {
+      const format::PlanT *from = find({source, count, current.batch}, why);
+      if (!from) {
+        continue; // made of no number that a rule asks for
+      }
+      for (const auto &[target, overlapped] : targets) {
+        CLEAVE_TRY(add(*from, {target, 0, current.batch, overlapped}));
+      }
+      for (int64_t wanted : micros) {
+        CLEAVE_TRY(add(*from, {source, wanted, current.batch}));
+      }
+    }
+  }
+  return Status();
+}
+
+/// That what rules save has a place.
+Status Trainer::checkRules() {
+  const format::RunT *run = session->set().run.get();
+  if (!run) {
+    return Status();
+  }
+  for (const auto &rule : run->rules) {
     if (rule->action == RuleAction::Save && !snapshots &&
         options.save.empty()) {
       return Status::error("rule `" + rule->text +
                            "` saves, and the command does not say where: add "
                            "`--snapshots FOLDER` or `--save FILE`");
-    }
-  }
-  for (const auto &[target, overlapped] : targets) {
-    std::string why;
-    const format::PlanT *to = find({target, 0, current.batch}, why);
-    if (!to) {
-      return Status::error(why);
-    }
-    CLEAVE_TRY(session->prepare(to->name));
-    for (const std::string &source : sources) {
-      const format::PlanT *from = find({source, 0, current.batch}, why);
-      if (from && from != to) {
-        CLEAVE_TRY(checkHop(*from, *to, overlapped));
-      }
     }
   }
   if (run->snapshot_every > 0 && !snapshots && !options.quiet) {
@@ -349,7 +369,41 @@ static double freeMemory() {
   return free;
 }
 
-policy::Readings Trainer::readings() const {
+/// Of the step that was made just now, before anything else runs.
+void Trainer::readTraffic() {
+  traffic.clear();
+  if (!rules) {
+    return;
+  }
+  for (const format::MeasureT *measure : rules->traffic()) {
+    if (measure->metric == Metric::Time) {
+      traffic.push_back(session->trafficTime(measure->traffic, measure->axis));
+      continue;
+    }
+    int64_t bytes = 0;
+    for (const auto &sent : session->plan().traffic) {
+      if (sent->kind == measure->traffic && sent->axis == measure->axis) {
+        bytes = sent->bytes;
+      }
+    }
+    traffic.push_back(static_cast<double>(bytes));
+  }
+}
+
+void Trainer::readNoise(policy::Readings &readings) {
+  const format::GradientMeanT *mean = session->set().run->gradient_mean.get();
+  if (!mean || !norm) {
+    return;
+  }
+  const state::State &state = session->state();
+  policy::GradientEstimate estimate =
+      policy::estimateNoise(*mean, *norm, squares.of(state, mean->state),
+                            state.step, static_cast<double>(batches->size()));
+  readings[Metric::GradientNoise] = estimate.noise;
+  readings[Metric::GradientSignal] = estimate.signal;
+}
+
+policy::Readings Trainer::readings() {
   policy::Readings result;
   const state::State &state = session->state();
   result[Metric::Step] = static_cast<double>(state.step);
@@ -361,12 +415,14 @@ policy::Readings Trainer::readings() const {
                            static_cast<double>(batches->size());
   result[Metric::StepTime] = seconds;
   result.stages = stageTimes;
+  result.traffic = traffic;
   if (norm) {
     result[Metric::GradientNorm] = *norm;
   }
   result[Metric::WallTime] =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun)
           .count();
+  readNoise(result);
   if (rules->reads(Metric::FreeMemory)) {
     result[Metric::FreeMemory] = freeMemory();
   }
@@ -463,13 +519,7 @@ std::string Trainer::answer(const std::string &request) {
   std::string where = "step " + std::to_string(session->state().step) +
                       " under " + session->plan().name;
   if (request == "status") {
-    std::string known;
-    for (const auto &plan : session->set().plans) {
-      if (plan->of.empty()) {
-        known += (known.empty() ? "" : ", ") + plan->name;
-      }
-    }
-    return "ok " + where + "; plans: " + known;
+    return "ok " + where + "; plans: " + format::planNames(session->set());
   }
   if (!request.starts_with("hop ")) {
     return "error the run knows no request `" + request + "`";

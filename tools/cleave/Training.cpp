@@ -21,12 +21,8 @@ openSession(const std::string &planFile, const std::string &plan,
     return file.status();
   }
   if (!plan.empty() && file->findPlan(plan) < 0) {
-    std::string known;
-    for (const auto &candidate : file->set().plans) {
-      known += (known.empty() ? "`" : ", `") + candidate->name + "`";
-    }
     return Status::error(planFile + " has no plan `" + plan + "`; it has " +
-                         known);
+                         format::planNames(file->set()));
   }
   bool hasPreferred = plan.empty() && file->findPlan(preferred) >= 0;
   return executor::Session::open(

@@ -162,6 +162,18 @@ TEST_F(RoundTrip, Runs) {
       TermKind::Divide,   TermKind::Less,         TermKind::LessEqual,
       TermKind::Greater,  TermKind::GreaterEqual, TermKind::Equal,
       TermKind::NotEqual, TermKind::And,          TermKind::Or};
+  set.loss_hash = 0x8000'0000'0000'0001;
+  set.update_hash = 17;
+  set.run->gradient_mean = std::make_unique<GradientMeanT>();
+  set.run->gradient_mean->state = "first";
+  set.run->gradient_mean->keep = 0.9;
+  set.run->gradient_mean->limit = 1.5;
+  for (TrafficKind kind : EnumValuesTrafficKind()) {
+    set.plans[0]->traffic.push_back(std::make_unique<TrafficT>());
+    set.plans[0]->traffic.back()->kind = kind;
+    set.plans[0]->traffic.back()->axis = uint8_t(kind) % 2 ? "tensor" : "";
+    set.plans[0]->traffic.back()->bytes = 1000 * (int64_t(kind) + 1);
+  }
   // A rule for each action, with every operation and metric.
   for (RuleAction action : EnumValuesRuleAction()) {
     set.run->rules.push_back(std::make_unique<RuleT>());
@@ -186,7 +198,7 @@ TEST_F(RoundTrip, Runs) {
       term.measure->metric = metric;
       term.measure->statistic = Statistic::Spread;
       term.measure->window = metric == Metric::StageTime ? 1 : 20;
-      term.measure->collective = CollectiveKind::ReduceScatter;
+      term.measure->traffic = TrafficKind::ReduceScatter;
       term.measure->axis = "tensor";
       add(TermKind::Negate);
       add(binary[uint8_t(metric) % std::size(binary)]);

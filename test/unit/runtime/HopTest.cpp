@@ -14,8 +14,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
+#include <sys/mman.h>
 #include <thread>
 
 using namespace cleave;
@@ -184,6 +187,37 @@ TEST(Hop, RefusedHopsLeaveThePlanTraining) {
   EXPECT_TRUE(session->train({{"ids", someIds(1)}}).ok());
 }
 
+// Each hop chooses the devices of the new mesh, so that the same pair of plans
+// has several transfers: all that can come are planned beforehand.
+TEST(Hop, NoHopHasToPlan) {
+  std::unique_ptr<Session> session = openSession("one");
+  std::vector<HopWay> ways = {
+      {"one", "uneven"},    {"uneven", "stages2"}, {"stages2", "one"},
+      {"stages2", "micro"}, {"micro", "uneven"},   {"uneven", "five"},
+      {"five", "uneven"}};
+  for (const HopWay &way : ways) {
+    ASSERT_TRUE(session->prepare(way.to).ok());
+  }
+  ASSERT_TRUE(session->planHops(ways).ok());
+  size_t planned = session->plannedTransfers();
+  EXPECT_GE(planned, ways.size() - 2); // `micro` lies as `one`
+  EXPECT_LT(planned, 64u);
+  std::mt19937 random(8);
+  for (int i = 0; i < 60; ++i) {
+    std::vector<std::string> next;
+    for (const HopWay &way : ways) {
+      if (way.from == session->plan().name) {
+        next.push_back(way.to);
+      }
+    }
+    hop(*session, next[random() % next.size()]);
+    ASSERT_EQ(session->plannedTransfers(), planned)
+        << i << " " << session->plan().name;
+  }
+  hop(*session, "wide"); // a way that nobody spoke of
+  EXPECT_GT(session->plannedTransfers(), planned);
+}
+
 TEST(Hop, AMeshThatIsTooLargeIsRefused) {
   std::vector<PipelineSize> plans = {{"one", 1, 1, 1, 1},
                                      {"huge", 1000, 1, 1, 1}};
@@ -210,12 +244,16 @@ TEST(Hop, AFailedDeviceEndsHopsToo) {
 //===----------------------------------------------------------------------===//
 
 /// Sets without programs: what a state needs.
-format::PlanSetT randomSet(RandomLayouts &random, int plans) {
+format::PlanSetT randomSet(RandomLayouts &random, int plans,
+                           const std::vector<int64_t> &scale = {1, 1, 1}) {
   format::PlanSetT set;
   std::vector<std::vector<int64_t>> sizes(3);
   for (size_t i = 0; i < sizes.size(); ++i) {
     for (int64_t rank = random.below(4); rank > 0; --rank) {
       sizes[i].push_back(random.oneIn(20) ? 0 : 1 + random.below(9));
+      if (sizes[i].size() <= 2) {
+        sizes[i].back() *= scale[i];
+      }
     }
     auto leaf = std::make_unique<format::LeafT>();
     leaf->path = "leaf" + std::to_string(i);
@@ -300,6 +338,7 @@ TEST(Relocation, RandomLayouts) {
       }
       EXPECT_LE(way->extra(), options.memory);
       for (size_t group = 0; group < way->groups(); ++group) {
+        way->prepare(group);
         for (const state::Relocation::Copy &copy : way->copies(group)) {
           transport::runTask(copy.task, &copy.tensors);
         }
@@ -320,6 +359,156 @@ TEST(Relocation, RandomLayouts) {
   EXPECT_GT(moved, 3000);
   EXPECT_GT(refused, 100);
   EXPECT_GT(done, 6000);
+}
+
+//===----------------------------------------------------------------------===//
+// Leaves that are larger than the limit
+//===----------------------------------------------------------------------===//
+
+/// A leaf under plans of four devices that cut it over one dim each, 2 MiB each.
+struct LargeLeaf {
+  static constexpr int64_t rows = 2048, columns = 1024, pieces = 4;
+
+  LargeLeaf() {
+    auto leaf = std::make_unique<format::LeafT>();
+    leaf->path = "w";
+    leaf->sizes = {rows, columns};
+    leaf->init = std::make_unique<format::InitT>();
+    set.leaves.push_back(std::move(leaf));
+    for (size_t dim : {0, 1}) {
+      layout::Mesh mesh;
+      mesh.atoms = {{"x", pieces}};
+      layout::Layout layout;
+      layout.dims.resize(2);
+      layout.dims[dim].atoms = {0};
+      auto plan = std::make_unique<format::PlanT>();
+      plan->mesh = std::make_unique<format::MeshT>(format::fromLayout(mesh));
+      plan->layouts.push_back(
+          std::make_unique<format::LayoutT>(format::fromLayout(layout)));
+      set.plans.push_back(std::move(plan));
+    }
+    std::vector<device::Device *> devices;
+    for (int64_t i = 0; i < pieces; ++i) {
+      owned.push_back(std::make_unique<device::CpuDevice>(nullptr));
+      devices.push_back(owned.back().get());
+    }
+    Result<state::State> made = state::State::create(set, 0, devices);
+    EXPECT_TRUE(made.ok()) << made.message();
+    state.emplace(std::move(*made));
+    std::mt19937 random(4);
+    fill(*state, random);
+  }
+
+  format::PlanSetT set;
+  std::vector<std::unique_ptr<device::CpuDevice>> owned;
+  std::optional<state::State> state;
+};
+
+/// Bytes of memory that pages of a block have.
+int64_t residentBytes(const char *block, size_t bytes) {
+  uintptr_t begin = reinterpret_cast<uintptr_t>(block) / 4096 * 4096;
+  uintptr_t end = (reinterpret_cast<uintptr_t>(block) + bytes + 4095) / 4096 * 4096;
+  std::vector<unsigned char> pages((end - begin) / 4096);
+  EXPECT_EQ(::mincore(reinterpret_cast<void *>(begin), end - begin, pages.data()),
+            0);
+  return 4096 * std::count_if(pages.begin(), pages.end(),
+                              [](unsigned char page) { return page & 1; });
+}
+
+// Old and new piece together are twice the state. In rounds the memory of one is
+// given back as the other takes it: what pages there really are is counted.
+TEST(Relocation, ALeafLargerThanTheLimitGoesInRounds) {
+  LargeLeaf leaf;
+  std::vector<std::vector<char>> before = bytesOf(*leaf.state);
+  state::Transfers transfers(leaf.set);
+  state::RelocationOptions options;
+  options.relabel = false;
+  constexpr int64_t piece = LargeLeaf::rows * LargeLeaf::columns;
+  for (size_t to : {1, 0, 1, 0}) {
+    options.memory = 256 << 10;
+    Result<state::Relocation> way =
+        state::Relocation::plan(*leaf.state, to, options, transfers);
+    ASSERT_TRUE(way.ok()) << way.message();
+    EXPECT_GT(way->groups(), 8u);
+    EXPECT_LE(way->extra(), options.memory);
+    std::vector<const char *> old;
+    for (int64_t device = 0; device < LargeLeaf::pieces; ++device) {
+      old.push_back(static_cast<const char *>(leaf.state->pointer(device, 0)));
+    }
+    for (size_t group = 0; group < way->groups(); ++group) {
+      way->prepare(group);
+      for (const state::Relocation::Copy &copy : way->copies(group)) {
+        transport::runTask(copy.task, &copy.tensors);
+      }
+      for (int64_t device = 0; device < LargeLeaf::pieces; ++device) {
+        int64_t now = residentBytes(old[device], piece) +
+                      residentBytes(way->pointer(device, 0), piece);
+        // Two blocks' pages at both ends.
+        ASSERT_LE(now, piece + options.memory + 4 * 4096) << group;
+      }
+    }
+    std::move(*way).finish(*leaf.state);
+    ASSERT_EQ(bytesOf(*leaf.state), before);
+  }
+  // With enough memory at once; with hardly any not at all.
+  options.memory = 4 << 20;
+  Result<state::Relocation> atOnce =
+      state::Relocation::plan(*leaf.state, 1, options, transfers);
+  ASSERT_TRUE(atOnce.ok());
+  EXPECT_EQ(atOnce->groups(), 1u);
+  options.memory = 4096;
+  Result<state::Relocation> none =
+      state::Relocation::plan(*leaf.state, 1, options, transfers);
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.message().find("`params/w` needs "), std::string::npos)
+      << none.message();
+  EXPECT_NE(none.message().find("in rounds, row by row, it needs "),
+            std::string::npos);
+}
+
+TEST(Relocation, RoundsOfRandomLayouts) {
+  int inRounds = 0, done = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    RandomLayouts random(seed);
+    format::PlanSetT set = randomSet(random, 3, {40, 60, 25});
+    std::vector<std::unique_ptr<device::CpuDevice>> owned;
+    std::vector<device::Device *> devices;
+    for (int i = 0; i < 9; ++i) {
+      owned.push_back(std::make_unique<device::CpuDevice>(nullptr));
+      devices.push_back(owned.back().get());
+    }
+    size_t first = format::toLayout(*set.plans[0]->mesh).devices();
+    Result<state::State> state =
+        state::State::create(set, 0, std::span(devices).first(first));
+    ASSERT_TRUE(state.ok()) << state.message();
+    state->addDevices(devices);
+    fill(*state, random.random);
+    std::vector<std::vector<char>> before = bytesOf(*state);
+    state::Transfers transfers(set);
+    for (int hop = 0; hop < 5; ++hop) {
+      state::RelocationOptions options;
+      options.memory = 4096 * (2 + random.below(40));
+      options.overlapped = random.oneIn(2);
+      Result<state::Relocation> way =
+          state::Relocation::plan(*state, random.below(3), options, transfers);
+      if (!way) {
+        continue;
+      }
+      EXPECT_LE(way->extra(), options.memory);
+      inRounds += way->groups() > set.leaves.size() + 1;
+      for (size_t group = 0; group < way->groups(); ++group) {
+        way->prepare(group);
+        for (const state::Relocation::Copy &copy : way->copies(group)) {
+          transport::runTask(copy.task, &copy.tensors);
+        }
+      }
+      std::move(*way).finish(*state);
+      ASSERT_EQ(bytesOf(*state), before) << seed << " " << hop;
+      ++done;
+    }
+  }
+  EXPECT_GT(inRounds, 20);
+  EXPECT_GT(done, 100);
 }
 
 TEST(Relocation, FreedMemoryIsUsedAgain) {

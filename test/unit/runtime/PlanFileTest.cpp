@@ -432,6 +432,30 @@ TEST(PlanFile, RunsThatMakeNoSense) {
        [](PlanSetT &set) {
          ruleOf(set).condition[0]->measure->statistic = Statistic(9);
        }},
+      {"unknown metric",
+       [](PlanSetT &set) {
+         ruleOf(set).condition[0]->measure->traffic = TrafficKind(50);
+       }},
+      {"of which no leaf is a mean",
+       [](PlanSetT &set) {
+         ruleOf(set).condition[0]->measure->metric = Metric::GradientSignal;
+       }},
+      {"its mean of gradients has impossible numbers",
+       [](PlanSetT &set) {
+         set.run->gradient_mean = std::make_unique<GradientMeanT>();
+         set.run->gradient_mean->keep = 1;
+         set.run->gradient_mean->limit = 1;
+       }},
+      {"it sends what there is not",
+       [](PlanSetT &set) {
+         set.plans[0]->traffic.push_back(std::make_unique<TrafficT>());
+         set.plans[0]->traffic[0]->bytes = -1;
+       }},
+      {"it sends what there is not",
+       [](PlanSetT &set) {
+         set.plans[0]->traffic.push_back(std::make_unique<TrafficT>());
+         set.plans[0]->traffic[0]->kind = TrafficKind(20);
+       }},
       {"a window of 0 steps",
        [](PlanSetT &set) { ruleOf(set).condition[0]->measure->window = 0; }},
       {"a window of 4294967295 steps",

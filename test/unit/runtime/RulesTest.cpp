@@ -5,11 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/policy/Noise.h"
 #include "runtime/policy/Rules.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 
 using namespace cleave;
 using namespace cleave::format;
@@ -237,4 +239,195 @@ TEST(Rules, BatchesBySamples) {
     batches.push_back(batchAt(run, samples));
   }
   EXPECT_EQ(batches, (std::vector<int64_t>{2, 2, 4, 4, 8, 8}));
+}
+
+//===----------------------------------------------------------------------===//
+// What devices send
+//===----------------------------------------------------------------------===//
+
+static std::unique_ptr<TermT> traffic(Metric metric, TrafficKind kind,
+                                      const std::string &axis,
+                                      Statistic statistic = Statistic::Last,
+                                      uint32_t window = 1) {
+  auto result = measure(metric, statistic, window);
+  result->measure->traffic = kind;
+  result->measure->axis = axis;
+  return result;
+}
+
+TEST(Rules, TrafficByKindAndAxis) {
+  RunT run;
+  auto both = std::make_unique<RuleT>();
+  both->condition.push_back(traffic(Metric::Bytes, TrafficKind::AllReduce, ""));
+  both->condition.push_back(term(TermKind::Number, 100));
+  both->condition.push_back(term(TermKind::Greater));
+  both->condition.push_back(traffic(Metric::Time, TrafficKind::AllReduce, "data",
+                                    Statistic::Mean, 2));
+  both->condition.push_back(term(TermKind::Number, 0.5));
+  both->condition.push_back(term(TermKind::Greater));
+  both->condition.push_back(term(TermKind::And));
+  run.rules.push_back(std::move(both));
+  auto ratio = std::make_unique<RuleT>(); // asks for the first again
+  ratio->condition.push_back(traffic(Metric::Time, TrafficKind::Send, ""));
+  ratio->condition.push_back(
+      traffic(Metric::Bytes, TrafficKind::AllReduce, ""));
+  ratio->condition.push_back(term(TermKind::Divide));
+  ratio->condition.push_back(term(TermKind::Number, 1));
+  ratio->condition.push_back(term(TermKind::Less));
+  run.rules.push_back(std::move(ratio));
+  Rules rules(run);
+  ASSERT_EQ(rules.traffic().size(), 3u);
+  EXPECT_EQ(rules.traffic()[0]->traffic, TrafficKind::AllReduce);
+  EXPECT_EQ(rules.traffic()[1]->axis, "data");
+  EXPECT_EQ(rules.traffic()[2]->traffic, TrafficKind::Send);
+  std::vector<std::string> notes;
+  auto fires = [&](const std::vector<double> &values) {
+    Readings readings;
+    readings.traffic = values;
+    std::vector<int> fired;
+    for (const RuleT *rule : rules.after(readings, notes)) {
+      fired.push_back(rule == run.rules[0].get() ? 0 : 1);
+    }
+    return fired;
+  };
+  using Fired = std::vector<int>;
+  EXPECT_EQ(fires({200, 1, 300}), Fired{});
+  EXPECT_EQ(fires({200, 0.25, 100}), (Fired{0, 1})); // a mean of 0.625
+  EXPECT_EQ(fires({90, 4, 100}), Fired{});
+  EXPECT_TRUE(notes.empty());
+  // Nothing is sent: a division by zero, which neither fires nor ends the run.
+  EXPECT_EQ(fires({0, 4, 0}), Fired{});
+  EXPECT_EQ(notes.size(), 1u);
+  EXPECT_EQ(fires({200, missing, 100}), Fired{1});
+  EXPECT_EQ(notes.size(), 2u);
+  EXPECT_EQ(fires({}), Fired{}); // nobody measured
+}
+
+//===----------------------------------------------------------------------===//
+// The noise of gradients
+//===----------------------------------------------------------------------===//
+
+static GradientMeanT gradientMean(double keep, double limit = 1e9) {
+  GradientMeanT mean;
+  mean.state = "first";
+  mean.keep = keep;
+  mean.limit = limit;
+  return mean;
+}
+
+TEST(Noise, OfGradientsWithoutNoiseIsNone) {
+  GradientMeanT mean = gradientMean(0.9);
+  double moment = 0;
+  for (uint64_t step = 1; step < 40; ++step) {
+    moment = 0.9 * moment + 0.1 * 3; // all gradients are 3
+    GradientEstimate estimate =
+        estimateNoise(mean, 3, moment * moment, step, 8);
+    if (step == 1) {
+      EXPECT_TRUE(std::isnan(estimate.noise) && std::isnan(estimate.signal));
+      continue;
+    }
+    EXPECT_NEAR(estimate.signal, 9, 1e-8) << step;
+    EXPECT_NEAR(estimate.noise, 0, 1e-6) << step;
+  }
+}
+
+// Batches of 4 samples whose gradients are a fixed vector and normal noise.
+TEST(Noise, IsThatOfTheSamples) {
+  constexpr size_t size = 60;
+  constexpr double deviation = 1.5, batch = 4;
+  std::mt19937 random(7);
+  std::normal_distribution<double> normal;
+  std::vector<double> truth(size), moment(size);
+  double signal = 0;
+  for (double &value : truth) {
+    value = normal(random) * 0.3;
+    signal += value * value;
+  }
+  for (double keep : {0.0, 0.9, 0.95}) {
+    GradientMeanT mean = gradientMean(keep);
+    double noiseSum = 0, signalSum = 0;
+    std::fill(moment.begin(), moment.end(), 0);
+    int count = 0;
+    for (uint64_t step = 1; step <= 4000; ++step) {
+      double norm = 0, squares = 0;
+      for (size_t i = 0; i < size; ++i) {
+        double gradient =
+            truth[i] + deviation / std::sqrt(batch) * normal(random);
+        moment[i] = keep * moment[i] + (1 - keep) * gradient;
+        norm += gradient * gradient;
+        squares += moment[i] * moment[i];
+      }
+      GradientEstimate estimate =
+          estimateNoise(mean, std::sqrt(norm), squares, step, batch);
+      if (keep == 0) {
+        // The mean is the gradient: nothing can be told apart.
+        EXPECT_FALSE(std::isfinite(estimate.signal));
+        continue;
+      }
+      if (step >= 2) {
+        noiseSum += estimate.noise;
+        signalSum += estimate.signal;
+        ++count;
+      }
+    }
+    if (keep > 0) {
+      double variance = deviation * deviation * size;
+      EXPECT_NEAR(noiseSum / count, variance, 0.03 * variance) << keep;
+      EXPECT_NEAR(signalSum / count, signal, 0.1 * signal) << keep;
+    }
+  }
+}
+
+TEST(Noise, IsOfClippedGradients) {
+  GradientEstimate clipped =
+      estimateNoise(gradientMean(0.5, 2), 10, 3, 4, 1);
+  GradientEstimate small = estimateNoise(gradientMean(0.5, 9), 2, 3, 4, 1);
+  EXPECT_EQ(clipped.signal, small.signal);
+  EXPECT_EQ(clipped.noise, small.noise);
+}
+
+// `noise_scale > 5` and its mean: noise / (signal * (signal > 0)).
+TEST(Rules, NoiseScaleIsARatioOfMeans) {
+  RunT run;
+  auto add = [&](Statistic statistic, uint32_t window) {
+    auto rule = std::make_unique<RuleT>();
+    auto &terms = rule->condition;
+    terms.push_back(measure(Metric::GradientNoise, statistic, window));
+    terms.push_back(measure(Metric::GradientSignal, statistic, window));
+    terms.push_back(measure(Metric::GradientSignal, statistic, window));
+    terms.push_back(term(TermKind::Number, 0));
+    terms.push_back(term(TermKind::Greater));
+    terms.push_back(term(TermKind::Multiply));
+    terms.push_back(term(TermKind::Divide));
+    terms.push_back(term(TermKind::Number, 5));
+    terms.push_back(term(TermKind::Less));
+    run.rules.push_back(std::move(rule));
+  };
+  add(Statistic::Last, 1);
+  add(Statistic::Mean, 3);
+  Rules rules(run);
+  std::vector<std::string> notes;
+  int step = 0;
+  auto fires = [&](double noise, double signal) {
+    Readings readings;
+    readings[Metric::Step] = ++step;
+    readings[Metric::GradientNoise] = noise;
+    readings[Metric::GradientSignal] = signal;
+    std::vector<int> fired;
+    for (const RuleT *rule : rules.after(readings, notes)) {
+      fired.push_back(rule == run.rules[0].get() ? 0 : 1);
+    }
+    return fired;
+  };
+  using Fired = std::vector<int>;
+  EXPECT_EQ(fires(missing, missing), Fired{}); // the first step has none
+  EXPECT_TRUE(notes.empty());
+  EXPECT_EQ(fires(10, 1), Fired{});
+  EXPECT_EQ(fires(1, 1), Fired{0});
+  // 16 / 4 over three steps, though the last ratio is 5.
+  EXPECT_EQ(fires(10, 2), Fired{});
+  EXPECT_EQ(fires(1, 2), (Fired{0, 1}));
+  // Lost in noise: a negative ratio would be less than 5.
+  EXPECT_EQ(fires(10, -1), Fired{});
+  EXPECT_EQ(notes.size(), 1u);
 }

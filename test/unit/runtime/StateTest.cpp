@@ -147,6 +147,28 @@ TEST(State, SetAndGet) {
   }
 }
 
+TEST(State, SumsOfSquaresAreTheSameUnderEveryPlan) {
+  std::vector<double> sums;
+  for (size_t plan = 0; plan < meshes().size(); ++plan) {
+    Fixture fixture(meshes(), plan);
+    std::vector<float> values(in * out);
+    double expected = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(numerics::normal(3, "x", i));
+      expected += double(values[i]) * double(values[i]);
+    }
+    ASSERT_TRUE(fixture.state->set(1, values).ok());
+    const std::string &name = fixture.state->leaf(1).state;
+    ASSERT_FALSE(name.empty());
+    SumOfSquares squares;
+    sums.push_back(squares.of(*fixture.state, name));
+    EXPECT_NEAR(sums.back(), expected, 1e-12 * expected);
+    EXPECT_EQ(squares.of(*fixture.state, name), sums.back());
+    EXPECT_EQ(squares.of(*fixture.state, "none"), 0);
+    EXPECT_EQ(sums.back(), sums.front()); // the same bits
+  }
+}
+
 TEST(State, CopiesThatDriftAreFound) {
   int compared = 0;
   for (size_t plan = 0; plan < meshes().size(); ++plan) {
