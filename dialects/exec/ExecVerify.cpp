@@ -326,7 +326,8 @@ LogicalResult PlanOp::verifyRegions() {
   if (failed(verifyContents(*this))) {
     return failure();
   }
-  for (Attribute entry : getTraffic().value_or(ArrayAttr())) {
+  for (Attribute entry :
+       getTraffic().value_or(ArrayAttr::get(getContext(), {}))) {
     if (!isTraffic(entry)) {
       return emitOpError("sends what is none: ") << entry;
     }
