@@ -30,9 +30,9 @@ static std::string canonicalText(func::FuncOp function) {
     function.removeArgAttr(i, "clv.init");
   }
   // One scope for all: `simplify` keeps those of different regions apart.
-  auto nowhere = clv::ScopeAttr::get(
-      function.getContext(), clv::Role::Activations, clv::Phase::Forward,
-      "", StringAttr(), StringAttr());
+  auto nowhere =
+      clv::ScopeAttr::get(function.getContext(), clv::Role::Activations,
+                          clv::Phase::Forward, "", StringAttr(), StringAttr());
   SmallVector<Operation *> marks;
   function.walk([&](Operation *op) {
     if (isa<clv::ClvDialect>(op->getDialect())) {
@@ -89,8 +89,8 @@ static std::optional<double> factorOf(Value value, Value of) {
     }
     auto constant =
         product->getOperand(1 - side).getDefiningOp<clv::ConstantOp>();
-    auto number = constant ? dyn_cast<FloatAttr>(constant.getValue())
-                           : FloatAttr();
+    auto number =
+        constant ? dyn_cast<FloatAttr>(constant.getValue()) : FloatAttr();
     if (number) {
       return number.getValueAsDouble();
     }
@@ -141,8 +141,8 @@ static SmallVector<GradientMean> meansOf(func::FuncOp update) {
       continue;
     }
     auto name = update.getArgAttrOfType<StringAttr>(i, "clv.state");
-    std::optional<double> kept = keptIn(results->getOperand(result++),
-                                        update.getArgument(i), gradient);
+    std::optional<double> kept =
+        keptIn(results->getOperand(result++), update.getArgument(i), gradient);
     if (kept && name) {
       means.push_back({name.str(), *kept});
     }

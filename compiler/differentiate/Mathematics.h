@@ -33,7 +33,7 @@
 namespace cleave {
 
 struct Mathematics {
-  uint64_t loss = 0, update = 0; ///< hashes, never 0
+  uint64_t loss = 0, update = 0;    ///< hashes, never 0
   std::string lossText, updateText; ///< what they are of
 };
 

@@ -519,7 +519,8 @@ static bool readTerm(Attribute attr, format::TermT &term) {
 }
 
 static bool readTraffic(exec::PlanOp op, format::PlanT &plan) {
-  for (Attribute attr : op.getTraffic().value_or(ArrayAttr())) {
+  for (Attribute attr :
+       op.getTraffic().value_or(ArrayAttr::get(op.getContext(), {}))) {
     auto entry = cast<ArrayAttr>(attr);
     plan.traffic.push_back(std::make_unique<format::TrafficT>());
     format::TrafficT &traffic = *plan.traffic.back();
@@ -586,9 +587,11 @@ llvm::Expected<format::PlanSetT> cleave::fromExec(ModuleOp module) {
     set.target_features = texts(features);
   }
   set.eval_every = op.getEvery().value_or(0);
-  if (auto hashes = op.getMathematics()) {
-    set.loss_hash = static_cast<uint64_t>((*hashes)[0]);
-    set.update_hash = static_cast<uint64_t>((*hashes)[1]);
+  if (ArrayAttr hashes = op.getMathematicsAttr()) {
+    uint64_t *const numbers[] = {&set.loss_hash, &set.update_hash};
+    for (auto [hash, number] : llvm::zip(hashes, numbers)) {
+      cast<StringAttr>(hash).getValue().getAsInteger(16, *number);
+    }
   }
   for (auto kernels : op.getBody().getOps<exec::KernelsOp>()) {
     set.symbols = texts(kernels.getSymbols());

@@ -10,6 +10,8 @@
 #include "runtime/format/Convert.h"
 #include "runtime/format/Verify.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace cleave;
 
@@ -544,10 +546,9 @@ cleave::toExec(MLIRContext &context, const format::PlanSetT &set) {
           ? IntegerAttr()
           : w.b.getI32IntegerAttr(static_cast<int32_t>(set.eval_every)),
       set.loss_hash == 0 && set.update_hash == 0
-          ? DenseI64ArrayAttr()
-          : w.b.getDenseI64ArrayAttr(
-                {static_cast<int64_t>(set.loss_hash),
-                 static_cast<int64_t>(set.update_hash)}));
+          ? ArrayAttr()
+          : w.texts({llvm::utohexstr(set.loss_hash, /*LowerCase=*/true),
+                     llvm::utohexstr(set.update_hash, /*LowerCase=*/true)}));
   if (!set.symbols.empty()) {
     w.create<exec::KernelsOp>(w.texts(set.symbols));
   }

@@ -90,13 +90,14 @@ def Exec_SetOp : Exec_Op<"set", [SymbolTable, SingleBlock, NoTerminator]> {
   let description = [{
     `by` says what made it, `needs` what the processor must have, `starts` with
     which plan a run begins, `evaluates every` after how many steps it
-    evaluates, `mathematics` what the loss and the optimizer are (two hashes).
+    evaluates, `mathematics` what the loss and the optimizer are (two hashes,
+    hexadecimal).
   }];
   let arguments = (ins StrAttr:$model, OptionalAttr<StrAttr>:$producer,
                        OptionalAttr<StrArrayAttr>:$features,
                        FlatSymbolRefAttr:$start,
                        OptionalAttr<I32Attr>:$every,
-                       OptionalAttr<DenseI64ArrayAttr>:$mathematics);
+                       OptionalAttr<StrArrayAttr>:$mathematics);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $model (`by` $producer^)? (`needs` $features^)? `starts` $start

@@ -278,11 +278,18 @@ static LogicalResult readSymbols(SetOp set, llvm::StringSet<> &symbols) {
   return success();
 }
 
+/// 64 bits, hexadecimal.
+static bool isHash(Attribute attr) {
+  uint64_t value = 0;
+  return !cast<StringAttr>(attr).getValue().getAsInteger(16, value);
+}
+
 LogicalResult SetOp::verifyRegions() {
   if (failed(verifyContents(*this))) {
     return failure();
   }
-  if (getMathematics() && getMathematics()->size() != 2) {
+  if (getMathematics() && (getMathematics()->size() != 2 ||
+                           !llvm::all_of(*getMathematics(), isHash))) {
     return emitOpError("has other than two hashes of its mathematics");
   }
   if (!isa_and_nonnull<PlanOp>(

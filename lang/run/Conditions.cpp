@@ -168,10 +168,11 @@ std::optional<Part> Builder::buildNoise(const Expr &expr, Statistic statistic,
     diags
         .error(Diag::MetricNotThere, expr.range,
                "the run does not know `noise_scale`")
-        .help(context.clips
-                  ? "it is estimated from the optimizer's mean of gradients: "
-                    "`adamw` and `lion` keep one"
-                  : "add `clip(LIMIT)` to `with`: it needs the gradient's norm");
+        .help(
+            context.clips
+                ? "it is estimated from the optimizer's mean of gradients: "
+                  "`adamw` and `lion` keep one"
+                : "add `clip(LIMIT)` to `with`: it needs the gradient's norm");
     return std::nullopt;
   }
   auto measure = [&](Metric metric) {
@@ -227,9 +228,9 @@ std::optional<Part> Builder::buildTraffic(const CallExpr &call) {
     return std::nullopt;
   }
   bool isTime = name == "time";
-  Part part = addMeasure(isTime ? Metric::Time : Metric::Bytes,
-                         isTime ? Quantity::Seconds : Quantity::Bytes,
-                         textOf(call));
+  Part part =
+      addMeasure(isTime ? Metric::Time : Metric::Bytes,
+                 isTime ? Quantity::Seconds : Quantity::Bytes, textOf(call));
   result.terms.back()->measure->traffic = *kind;
   result.terms.back()->measure->axis = axis;
   return part;
@@ -297,9 +298,9 @@ std::optional<Part> Builder::buildOverStages(const CallExpr &call,
 
 std::optional<uint32_t> Builder::windowOf(const CallExpr &call,
                                           Statistic statistic) {
-  std::optional<int64_t> window = sema::evaluateInteger(
-      *call.args[1].value, context.parameters, diags,
-      "the window of `" + call.callee.text() + "`");
+  std::optional<int64_t> window =
+      sema::evaluateInteger(*call.args[1].value, context.parameters, diags,
+                            "the window of `" + call.callee.text() + "`");
   if (!window) {
     return std::nullopt;
   }

@@ -447,9 +447,8 @@ Status Session::planHops(std::span<const HopWay> ways,
       devices = std::max(devices, static_cast<size_t>(count));
     }
     if (way.overlapped) {
-      CLEAVE_TRY(
-          checkHandovers(*set().plans[*begin], *set().plans[*end])
-              .in("a hop from `" + way.from + "` to `" + way.to + "`"));
+      CLEAVE_TRY(checkHandovers(*set().plans[*begin], *set().plans[*end])
+                     .in("a hop from `" + way.from + "` to `" + way.to + "`"));
     }
     hops.push_back({*begin, *end, way.overlapped});
   }

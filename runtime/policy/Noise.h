@@ -16,7 +16,8 @@
 // as m remembers it (some 1 / (1 - keep) steps), then after t steps
 //
 //   E|m|² = a² |G|² + v tr(S) / B      a = 1 - keep^t
-//                                      v = (1 - keep) (1 - keep^2t) / (1 + keep)
+//                                      v = (1 - keep) (1 - keep^2t) / (1 +
+//                                      keep)
 //
 // so m / a is a gradient of B a² / v samples: 19 B for keep = 0.9. Gradients of
 // successive steps are used so by Pollux (Qiao et al., arXiv 2008.12260) where
@@ -57,8 +58,8 @@ inline GradientEstimate estimateNoise(const format::GradientMeanT &mean,
   }
   double t = static_cast<double>(step);
   double a = 1 - std::pow(mean.keep, t);
-  double v = (1 - mean.keep) * (1 - std::pow(mean.keep, 2 * t)) /
-             (1 + mean.keep);
+  double v =
+      (1 - mean.keep) * (1 - std::pow(mean.keep, 2 * t)) / (1 + mean.keep);
   double clipped = std::min(norm, mean.limit);
   double small = clipped * clipped;
   double signal = (squares - v * small) / (a * a - v);

@@ -88,8 +88,7 @@ static double statisticOf(Statistic statistic,
                                      : unknown;
 }
 
-double Rules::current(const MeasureT &measure,
-                      const Readings &readings) const {
+double Rules::current(const MeasureT &measure, const Readings &readings) const {
   if (!isTraffic(measure)) {
     return readings[measure.metric];
   }

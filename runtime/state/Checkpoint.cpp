@@ -71,12 +71,10 @@ static Status save(const std::string &path,
 
 Status saveCheckpoint(const std::string &path, const StateCopy &state,
                       const std::string &model, const Metadata &extra) {
-  return save(path, state.leaves(),
-              metadataOf(model, state.step(), state.cursor(), state.seed(),
-                         extra),
-              [&](size_t leaf, char *global) {
-                return state.gather(leaf, global);
-              });
+  return save(
+      path, state.leaves(),
+      metadataOf(model, state.step(), state.cursor(), state.seed(), extra),
+      [&](size_t leaf, char *global) { return state.gather(leaf, global); });
 }
 
 Status saveCheckpoint(const std::string &path, const State &state,

@@ -143,11 +143,10 @@ private:
   int64_t extraInRounds(size_t leaf, const Rows &rows,
                         std::span<const size_t> used, int64_t rounds) const;
   void addRounds(size_t leaf, const Rows &rows, int64_t rounds);
-  std::vector<Relocation::Emptied> emptiedBy(size_t leaf, const Rows &rows,
-                                             int64_t round,
-                                             int64_t rounds) const;
-  UnitRounds unitsOf(size_t leaf, size_t device, const Rows &rows,
-                     bool before, int64_t rounds) const;
+  std::vector<std::vector<Relocation::Emptied>>
+  emptiedBy(size_t leaf, const Rows &rows, int64_t rounds) const;
+  UnitRounds unitsOf(size_t leaf, size_t device, const Rows &rows, bool before,
+                     int64_t rounds) const;
   void endGroup(std::vector<Copy> copies);
   Status addGroups(std::span<const size_t> order);
   Status addKept(std::vector<size_t> &order);
@@ -341,8 +340,7 @@ UnitRounds RelocationPlanner::unitsOf(size_t leaf, size_t device,
   size_t unit = before ? device::pageBytes
                        : result.pools[device].owner().unitOf(block.bytes);
   return unitRounds(held, reinterpret_cast<uintptr_t>(block.data), block.bytes,
-                    unit, rows.dim,
-                    format::elementSize(set.leaves[leaf]->type),
+                    unit, rows.dim, format::elementSize(set.leaves[leaf]->type),
                     rows.stretches, rounds);
 }
 
@@ -361,8 +359,7 @@ int64_t RelocationPlanner::extraInRounds(size_t leaf, const Rows &rows,
     if (result.blocks[leaf][device].data) {
       int64_t unit = static_cast<int64_t>(result.pools[device].owner().unitOf(
           result.blocks[leaf][device].bytes));
-      for (int64_t first :
-           unitsOf(leaf, device, rows, false, rounds).first) {
+      for (int64_t first : unitsOf(leaf, device, rows, false, rounds).first) {
         change[static_cast<size_t>(std::max<int64_t>(first, 0))] += unit;
       }
     }
@@ -375,8 +372,8 @@ int64_t RelocationPlanner::extraInRounds(size_t leaf, const Rows &rows,
             static_cast<int64_t>(device::pageBytes);
       }
     }
-    int64_t now = static_cast<int64_t>(used[device]) -
-                  static_cast<int64_t>(base[device]);
+    int64_t now =
+        static_cast<int64_t>(used[device]) - static_cast<int64_t>(base[device]);
     for (int64_t round = 0; round < rounds; ++round) {
       now += change[static_cast<size_t>(round)];
       most = std::max(most, now);
@@ -385,11 +382,11 @@ int64_t RelocationPlanner::extraInRounds(size_t leaf, const Rows &rows,
   return most;
 }
 
-/// The pages of old pieces whose rows a round was the last to copy.
-std::vector<Relocation::Emptied>
-RelocationPlanner::emptiedBy(size_t leaf, const Rows &rows, int64_t round,
+/// By round: the pages of old pieces that it is the last to copy rows of.
+std::vector<std::vector<Relocation::Emptied>>
+RelocationPlanner::emptiedBy(size_t leaf, const Rows &rows,
                              int64_t rounds) const {
-  std::vector<Relocation::Emptied> all;
+  std::vector<std::vector<Relocation::Emptied>> all(rounds);
   for (size_t device = 0; device < count; ++device) {
     const device::Block &block = state.blocks[leaf][device];
     if (stays(leaf, device) || !block.data) {
@@ -398,16 +395,17 @@ RelocationPlanner::emptiedBy(size_t leaf, const Rows &rows, int64_t round,
     uintptr_t base = reinterpret_cast<uintptr_t>(block.data);
     std::vector<int64_t> last = unitsOf(leaf, device, rows, true, rounds).last;
     for (size_t page = 1; page + 1 < last.size(); ++page) {
-      if (last[page] != round) {
+      if (last[page] < 0) {
         continue;
       }
       uintptr_t at = (base / device::pageBytes + page) * device::pageBytes;
       char *begin = block.data + (at - base);
-      if (!all.empty() && all.back().device == device &&
-          all.back().begin + all.back().bytes == begin) {
-        all.back().bytes += device::pageBytes;
+      std::vector<Relocation::Emptied> &these = all[last[page]];
+      if (!these.empty() && these.back().device == device &&
+          these.back().begin + these.back().bytes == begin) {
+        these.back().bytes += device::pageBytes;
       } else {
-        all.push_back({device, begin, device::pageBytes});
+        these.push_back({device, begin, device::pageBytes});
       }
     }
   }
@@ -424,6 +422,8 @@ void RelocationPlanner::addRounds(size_t leaf, const Rows &rows,
       empty.push_back({device, block.data, block.bytes});
     }
   }
+  std::vector<std::vector<Relocation::Emptied>> after =
+      emptiedBy(leaf, rows, rounds);
   for (int64_t round = 0; round < rounds; ++round) {
     std::vector<Copy> copies;
     for (const Stretch &stretch : rows.stretches) {
@@ -433,15 +433,14 @@ void RelocationPlanner::addRounds(size_t leaf, const Rows &rows,
         add(leaf, copies, &slice);
       }
     }
-    if (copies.empty()) {
-      continue;
-    }
     for (const Copy &copy : copies) {
       result.allCopied += static_cast<int64_t>(copy.bytes);
     }
-    result.steps.push_back(std::move(copies));
-    result.emptied.push_back(std::move(empty));
-    empty = emptiedBy(leaf, rows, round, rounds);
+    if (!copies.empty()) {
+      result.steps.push_back(std::move(copies));
+      result.emptied.push_back(std::exchange(empty, {}));
+    }
+    empty.insert(empty.end(), after[round].begin(), after[round].end());
   }
 }
 
@@ -591,8 +590,9 @@ namespace {
 /// Follows all hops that may come, from the earliest on.
 class HopPlanner {
 public:
-  HopPlanner(const format::PlanSetT &set, size_t devices, std::span<const Hop> ways,
-             const RelocationOptions &options, Transfers &transfers)
+  HopPlanner(const format::PlanSetT &set, size_t devices,
+             std::span<const Hop> ways, const RelocationOptions &options,
+             Transfers &transfers)
       : set(set), ways(ways), options(options), transfers(transfers),
         memories(devices), checked(ways.size()) {
     for (device::AddressDevice &memory : memories) {
@@ -620,11 +620,10 @@ private:
 };
 
 Result<State> HopPlanner::fresh(size_t plan) {
-  size_t devices = static_cast<size_t>(
-      format::toLayout(*set.plans[plan]->mesh).devices());
+  size_t devices =
+      static_cast<size_t>(format::toLayout(*set.plans[plan]->mesh).devices());
   assert(devices <= all.size() && "fewer devices than a plan has");
-  Result<State> state =
-      State::create(set, plan, std::span(all).first(devices));
+  Result<State> state = State::create(set, plan, std::span(all).first(devices));
   if (state) {
     state->addDevices(all);
   }

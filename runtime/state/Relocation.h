@@ -74,8 +74,8 @@ private:
     auto operator<=>(const Key &) const = default;
   };
   const format::PlanSetT *set;
-  /// By plan: the first with the same devices and layouts of leaves. Variants of
-  /// a plan share its transfers.
+  /// By plan: the first with the same devices and layouts of leaves. Variants
+  /// of a plan share its transfers.
   std::vector<size_t> alike;
   std::map<Key, Way> ways;
 };
@@ -156,8 +156,8 @@ struct Hop {
 /// Plans the hops that a run may make by `ways`, in any order and again and
 /// again, from plan `from` on devices 0, 1, … of `devices`: each hop may choose
 /// other devices, so that one pair has several transfers. They are kept in
-/// `transfers`; after about `most` the rest is left until it is needed. Fails as
-/// `Relocation::plan` does where one of `ways` is not possible.
+/// `transfers`; after about `most` the rest is left until it is needed. Fails
+/// as `Relocation::plan` does where one of `ways` is not possible.
 Status planHops(const format::PlanSetT &set, size_t from, size_t devices,
                 std::span<const Hop> ways, const RelocationOptions &options,
                 Transfers &transfers, size_t most = 64);

@@ -69,8 +69,9 @@ UnitRounds unitRounds(const Held &held, uintptr_t base, size_t bytes,
         if (begin >= end) {
           continue;
         }
-        uintptr_t from = base + part.offset +
-                         static_cast<uintptr_t>((begin - rows.begin) * rowBytes);
+        uintptr_t from =
+            base + part.offset +
+            static_cast<uintptr_t>((begin - rows.begin) * rowBytes);
         uintptr_t to = base + part.offset +
                        static_cast<uintptr_t>((end - rows.begin) * rowBytes);
         for (uintptr_t at = from / unit; at <= (to - 1) / unit; ++at) {

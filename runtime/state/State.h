@@ -58,9 +58,7 @@ public:
   /// The device of each coordinate of the plan's mesh.
   const std::vector<int64_t> &devices() const { return deviceOf; }
   size_t deviceCount() const { return pools.size(); }
-  device::Device &device(size_t number) const {
-    return pools[number].owner();
-  }
+  device::Device &device(size_t number) const { return pools[number].owner(); }
   /// Bytes of the state's blocks on a device.
   size_t memoryUsed(size_t device) const { return pools[device].used(); }
   /// Adds devices that hold nothing, until there are as many as here.

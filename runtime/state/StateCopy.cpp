@@ -55,8 +55,7 @@ Status StateCopy::arrange(const State &state) {
     if (memory[device].data() && memory[device].size() >= used[device]) {
       continue;
     }
-    Result<device::Memory> larger =
-        state.device(device).allocate(used[device]);
+    Result<device::Memory> larger = state.device(device).allocate(used[device]);
     if (!larger) {
       pieces.clear();
       return larger.status().in("a copy of the state");
@@ -123,9 +122,9 @@ Status StateCopy::gather(size_t leaf, void *global, int64_t lost) const {
       continue;
     }
     found.boxes.push_back(piece.box);
-    found.memory.push_back(
-        atPeer ? memory[peerOf(piece.device)].data() + piece.peerOffset
-               : memory[piece.device].data() + piece.offset);
+    found.memory.push_back(atPeer ? memory[peerOf(piece.device)].data() +
+                                        piece.peerOffset
+                                  : memory[piece.device].data() + piece.offset);
   }
   return transport::gather(found, global)
       .in("the copy of `" + infos[leaf].name + "`");

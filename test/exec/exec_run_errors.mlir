@@ -67,7 +67,7 @@ exec.set "toy" starts @p {
 // -----
 
 // expected-error@+1 {{'exec.set' op has other than two hashes of its mathematics}}
-exec.set "toy" starts @p mathematics [1] {
+exec.set "toy" starts @p mathematics ["12", "x"] {
   exec.plan @p mesh <[], []> {
   }
 }

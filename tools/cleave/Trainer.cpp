@@ -66,9 +66,10 @@ static std::string whatChanged(const state::Metadata &snapshot,
   return model && optimizer ? "another model and another optimizer"
          : model            ? "another model: its loss is computed otherwise, "
                               "or of other sizes,"
-         : optimizer ? "another optimizer, or other numbers of it (rate, decay, "
-                       "clipping),"
-                     : "";
+         : optimizer
+             ? "another optimizer, or other numbers of it (rate, decay, "
+               "clipping),"
+             : "";
 }
 
 /// The snapshot to resume from, and the plan that ran then.

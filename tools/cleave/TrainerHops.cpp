@@ -93,7 +93,8 @@ int64_t Trainer::batchNow() const {
 const format::PlanT *Trainer::find(const Choice &choice,
                                    std::string &why) const {
   for (const auto &plan : session->set().plans) {
-    if (format::familyOf(*plan) == choice.plan && plan->micros == choice.micros &&
+    if (format::familyOf(*plan) == choice.plan &&
+        plan->micros == choice.micros &&
         (choice.batch == 0 || plan->batch == choice.batch)) {
       return plan.get();
     }
@@ -150,11 +151,18 @@ Status Trainer::prepareHops() {
     }
     CLEAVE_TRY(openBatches());
   }
+  Ways ways;
   if (upcoming) {
     restoreUpcoming();
   }
+  if (upcoming) {
+    ways.insert({from->name, upcoming->plan, true});
+    from = find(current, why);
+    if (!from) {
+      return Status::error(why);
+    }
+  }
   Choice before = current;
-  Ways ways;
   for (const auto &[step, text] : appointments) {
     Result<Choice> choice = choiceOf(text);
     if (!choice) {
@@ -311,6 +319,7 @@ Status Trainer::noteHop(const executor::HopReport &report,
                             {"busiest_bytes", report.busiest},
                             {"extra_bytes", report.extra},
                             {"seconds", report.seconds},
+                            {"planning_seconds", report.planning},
                             {"by", by}};
   if (report.overlapped) {
     record.push_back({"overlapped", true});

@@ -64,7 +64,9 @@ protected:
     }
     return text;
   }
-  Mathematics of(const std::string &text) { return mathematicsOf(*parse(text)); }
+  Mathematics of(const std::string &text) {
+    return mathematicsOf(*parse(text));
+  }
 
   mlir::MLIRContext context;
 };
@@ -86,8 +88,9 @@ TEST_F(MathematicsOf, WhatOnlySaysWhereThingsAre) {
              "  %e = clv.exp %p : (!w) -> !w\n  %r = clv.reduce sum %p"),
         with("%p = clv.mul %x, %x", "%y = clv.weight %w : (!w) -> !w\n"
                                     "  %p = clv.mul %x, %y"),
-        with("%p = clv.mul %x, %x", "%y = clv.edge %x : (!w) -> !w\n"
-                                    "  %p = clv.mul %y, %x")}) {
+        with("%p = clv.mul %x, %x",
+             "%y = clv.edge %x {inner = \"inner\"} : (!w) -> !w\n"
+             "  %p = clv.mul %y, %x")}) {
     Mathematics other = of(text);
     EXPECT_EQ(other.lossText, plain.lossText);
     EXPECT_EQ(other.loss, plain.loss);

@@ -382,6 +382,7 @@ TEST(Runs, Everything) {
       "  vary batch = ramp(from: 192, to: 2048)\n"
       "  when spread(stage_time) > 1.25 for 20 -> rebalance\n"
       "  when lost(device) -> fastest\n"
+      "  when time(all_reduce on c.ring) > 2 s and bytes(send) > 1 KiB -> two\n"
       "  snapshot every 50 steps\n"
       "  eval with sequences: 8, length: 4 every 100\n"
       "  forward with sequences: 1\n"

@@ -191,10 +191,10 @@ TEST(Hop, RefusedHopsLeaveThePlanTraining) {
 // has several transfers: all that can come are planned beforehand.
 TEST(Hop, NoHopHasToPlan) {
   std::unique_ptr<Session> session = openSession("one");
-  std::vector<HopWay> ways = {
-      {"one", "uneven"},    {"uneven", "stages2"}, {"stages2", "one"},
-      {"stages2", "micro"}, {"micro", "uneven"},   {"uneven", "five"},
-      {"five", "uneven"}};
+  std::vector<HopWay> ways = {{"one", "uneven"},   {"uneven", "stages2"},
+                              {"stages2", "one"},  {"stages2", "micro"},
+                              {"micro", "uneven"}, {"uneven", "five"},
+                              {"five", "uneven"}};
   for (const HopWay &way : ways) {
     ASSERT_TRUE(session->prepare(way.to).ok());
   }
@@ -216,6 +216,16 @@ TEST(Hop, NoHopHasToPlan) {
   }
   hop(*session, "wide"); // a way that nobody spoke of
   EXPECT_GT(session->plannedTransfers(), planned);
+}
+
+TEST(Hop, VariantsShareTransfers) {
+  std::unique_ptr<Session> session = openSession("one");
+  ASSERT_TRUE(session->checkHop("one", "uneven").ok());
+  size_t planned = session->plannedTransfers();
+  ASSERT_TRUE(session->checkHop("micro", "uneven").ok());
+  EXPECT_EQ(session->plannedTransfers(), planned);
+  ASSERT_TRUE(session->checkHop("micro", "stages2").ok());
+  EXPECT_EQ(session->plannedTransfers(), planned + 1);
 }
 
 TEST(Hop, AMeshThatIsTooLargeIsRefused) {
@@ -365,7 +375,8 @@ TEST(Relocation, RandomLayouts) {
 // Leaves that are larger than the limit
 //===----------------------------------------------------------------------===//
 
-/// A leaf under plans of four devices that cut it over one dim each, 2 MiB each.
+/// A leaf under plans of four devices that cut it over one dim each, 2 MiB
+/// each.
 struct LargeLeaf {
   static constexpr int64_t rows = 2048, columns = 1024, pieces = 4;
 
@@ -407,16 +418,17 @@ struct LargeLeaf {
 /// Bytes of memory that pages of a block have.
 int64_t residentBytes(const char *block, size_t bytes) {
   uintptr_t begin = reinterpret_cast<uintptr_t>(block) / 4096 * 4096;
-  uintptr_t end = (reinterpret_cast<uintptr_t>(block) + bytes + 4095) / 4096 * 4096;
+  uintptr_t end =
+      (reinterpret_cast<uintptr_t>(block) + bytes + 4095) / 4096 * 4096;
   std::vector<unsigned char> pages((end - begin) / 4096);
-  EXPECT_EQ(::mincore(reinterpret_cast<void *>(begin), end - begin, pages.data()),
-            0);
+  EXPECT_EQ(
+      ::mincore(reinterpret_cast<void *>(begin), end - begin, pages.data()), 0);
   return 4096 * std::count_if(pages.begin(), pages.end(),
                               [](unsigned char page) { return page & 1; });
 }
 
-// Old and new piece together are twice the state. In rounds the memory of one is
-// given back as the other takes it: what pages there really are is counted.
+// Old and new piece together are twice the state. In rounds the memory of one
+// is given back as the other takes it: what pages there really are is counted.
 TEST(Relocation, ALeafLargerThanTheLimitGoesInRounds) {
   LargeLeaf leaf;
   std::vector<std::vector<char>> before = bytesOf(*leaf.state);

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/policy/Noise.h"
 #include "runtime/policy/Rules.h"
+#include "runtime/policy/Noise.h"
 
 #include <gtest/gtest.h>
 
@@ -261,8 +261,8 @@ TEST(Rules, TrafficByKindAndAxis) {
   both->condition.push_back(traffic(Metric::Bytes, TrafficKind::AllReduce, ""));
   both->condition.push_back(term(TermKind::Number, 100));
   both->condition.push_back(term(TermKind::Greater));
-  both->condition.push_back(traffic(Metric::Time, TrafficKind::AllReduce, "data",
-                                    Statistic::Mean, 2));
+  both->condition.push_back(traffic(Metric::Time, TrafficKind::AllReduce,
+                                    "data", Statistic::Mean, 2));
   both->condition.push_back(term(TermKind::Number, 0.5));
   both->condition.push_back(term(TermKind::Greater));
   both->condition.push_back(term(TermKind::And));
@@ -379,8 +379,7 @@ TEST(Noise, IsThatOfTheSamples) {
 }
 
 TEST(Noise, IsOfClippedGradients) {
-  GradientEstimate clipped =
-      estimateNoise(gradientMean(0.5, 2), 10, 3, 4, 1);
+  GradientEstimate clipped = estimateNoise(gradientMean(0.5, 2), 10, 3, 4, 1);
   GradientEstimate small = estimateNoise(gradientMean(0.5, 9), 2, 3, 4, 1);
   EXPECT_EQ(clipped.signal, small.signal);
   EXPECT_EQ(clipped.noise, small.noise);
@@ -424,8 +423,7 @@ TEST(Rules, NoiseScaleIsARatioOfMeans) {
   EXPECT_TRUE(notes.empty());
   EXPECT_EQ(fires(10, 1), Fired{});
   EXPECT_EQ(fires(1, 1), Fired{0});
-  // 16 / 4 over three steps, though the last ratio is 5.
-  EXPECT_EQ(fires(10, 2), Fired{});
+  EXPECT_EQ(fires(10, 2), Fired{}); // 5, and (10 + 1 + 10) / (1 + 1 + 2)
   EXPECT_EQ(fires(1, 2), (Fired{0, 1}));
   // Lost in noise: a negative ratio would be less than 5.
   EXPECT_EQ(fires(10, -1), Fired{});

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/state/Snapshots.h"
 #include "TestPlan.h"
 #include "runtime/device/CpuDevice.h"
-#include "runtime/state/Snapshots.h"
 #include "runtime/support/File.h"
 
 #include <gtest/gtest.h>
@@ -214,8 +214,8 @@ TEST(Snapshots, LoadUnderAnotherPlan) {
   run.train();
   run.open()->take(*run.state, "toy", {{"plan", "wide"}});
   std::vector<std::string> passedOver;
-  Result<Metadata> metadata = loadCheckpoint(
-      *newestSnapshot(run.folder, passedOver), *other.state);
+  Result<Metadata> metadata =
+      loadCheckpoint(*newestSnapshot(run.folder, passedOver), *other.state);
   ASSERT_TRUE(metadata.ok()) << metadata.message();
   EXPECT_EQ(metadata->at("plan"), "wide");
   EXPECT_EQ(metadata->at("model"), "toy");
