@@ -15,9 +15,9 @@
 // of the gradients so far. If the true gradient stays nearly the same as long
 // as m remembers it (some 1 / (1 - keep) steps), then after t steps
 //
-//   E|m|² = a² |G|² + v tr(S) / B      a = 1 - keep^t
-//                                      v = (1 - keep) (1 - keep^2t) / (1 +
-//                                      keep)
+//   E|m|² = a² |G|² + v tr(S) / B
+//
+//   a = 1 - keep^t,  v = (1 - keep) (1 - keep^2t) / (1 + keep)
 //
 // so m / a is a gradient of B a² / v samples: 19 B for keep = 0.9. Gradients of
 // successive steps are used so by Pollux (Qiao et al., arXiv 2008.12260) where
