@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/transport/ThreadTransport.h"
+#include "runtime/format/Convert.h"
 #include "runtime/transport/Exchange.h"
 #include "runtime/transport/TransferTask.h"
 
@@ -42,6 +43,20 @@ void relax() { __builtin_ia32_pause(); }
 /// threads share the work evenly.
 constexpr int64_t taskElements = 16 * 1024;
 constexpr uint32_t taskBits = 24;
+/// What a collective writes, on all devices, from which on a core's own cache
+/// does not hold it.
+constexpr int64_t streamedBytes = int64_t(2) << 20;
+
+int64_t bytesWritten(const std::vector<Region> &regions,
+                     const Description &description) {
+  int64_t bytes = 0;
+  for (const Region &region : regions) {
+    bytes += region.box.elements() *
+             static_cast<int64_t>(region.targets.size() *
+                                  format::elementSize(description.type));
+  }
+  return bytes;
+}
 
 /// One channel, as its group shares it. The n-th use is round n, from 1. A
 /// device starts round n + 1 only after its wait of round n, hence after all
@@ -126,8 +141,10 @@ Result<Meeting *> ThreadHub::Shared::meet(const Description &description) {
   }
   // Very large transfers get larger tasks, so that their number is bounded.
   int64_t limit = std::max(taskElements, total >> 12);
+  bool streams = bytesWritten(*regions, description) >= streamedBytes;
   for (const Region &region : cutRegions(std::move(*regions), limit)) {
     meeting.tasks.push_back(makeTask(region, description));
+    meeting.tasks.back().streams = streams;
   }
   meeting.description = description;
   meeting.tensors.resize(description.group.size());

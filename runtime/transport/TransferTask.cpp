@@ -103,18 +103,6 @@ void accumulate(T *__restrict into, const T *__restrict from, int64_t count) {
   }
 }
 
-template <typename T>
-void accumulate(Reduction reduction, T *into, const T *from, int64_t count) {
-  switch (reduction) {
-  case Reduction::Sum:
-    return accumulate<T, Combine<T>::sum>(into, from, count);
-  case Reduction::Max:
-    return accumulate<T, Combine<T>::max>(into, from, count);
-  case Reduction::Min:
-    return accumulate<T, Combine<T>::min>(into, from, count);
-  }
-}
-
 /// The loops around the innermost; `body(at)` gets the indices.
 template <typename Body> void forEachRun(const TransferTask &task, Body body) {
   int64_t at[deepest] = {};
@@ -154,30 +142,163 @@ void copyRuns(const TransferTask &task, const Tensors *tensors) {
   });
 }
 
+/// Where a run of elements goes.
+template <typename T> struct Goals {
+  static constexpr size_t most = 64;
+  T *at[most];
+  size_t count = 0;
+};
+
+template <typename T>
+Goals<T> goalsOf(const TransferTask &task, const Tensors *tensors,
+                 const int64_t *at) {
+  Goals<T> goals;
+  for (const TransferTask::Side &to : task.targets) {
+    goals.at[goals.count++] =
+        static_cast<T *>(tensors[to.rank].target) + positionOf(to, at);
+  }
+  return goals;
+}
+
+constexpr int64_t lineBytes = 64;
+
+/// Elements before the first whole line of all goals; -1 where their lines
+/// begin at different ones.
+template <typename T> int64_t elementsToLine(const Goals<T> &goals) {
+  auto offset = [](const T *at) {
+    return static_cast<int64_t>(reinterpret_cast<uintptr_t>(at) % lineBytes);
+  };
+  for (size_t i = 1; i < goals.count; ++i) {
+    if (offset(goals.at[i]) != offset(goals.at[0])) {
+      return -1;
+    }
+  }
+  return (lineBytes - offset(goals.at[0])) % lineBytes / int64_t(sizeof(T));
+}
+
+/// Combines two sources of whole lines and writes past the caches, which spares
+/// memory the reading of lines that are then overwritten.
+template <typename T, T (*combine)(T, T)>
+void streamCombined(const T *a, const T *b, const Goals<T> &goals,
+                    int64_t begin, int64_t count) {
+  constexpr int64_t line = lineBytes / sizeof(T), ahead = 16 * line;
+  for (int64_t i = 0; i < count; i += line) {
+    __builtin_prefetch(a + i + ahead);
+    __builtin_prefetch(b + i + ahead);
+    alignas(lineBytes) T sum[line];
+    for (int64_t j = 0; j < line; ++j) {
+      sum[j] = combine(a[i + j], b[i + j]);
+    }
+    for (size_t goal = 0; goal < goals.count; ++goal) {
+      T *to = goals.at[goal] + begin + i;
+#if defined(__SSE2__)
+      for (int64_t j = 0; j < line; j += 16 / int64_t(sizeof(T))) {
+        _mm_stream_si128(reinterpret_cast<__m128i *>(to + j),
+                         *reinterpret_cast<const __m128i *>(sum + j));
+      }
+#else
+      std::memcpy(to, sum, sizeof(sum));
+#endif
+    }
+  }
+}
+
+/// The fence after stores that went past the caches.
+void endStream() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+/// All terms of a run are added up in the first cache, block by block; the last
+/// term is added on the way out.
+template <typename T, T (*combine)(T, T)> class Reducer {
+public:
+  Reducer(const TransferTask &task, const Tensors *tensors)
+      : task(task), tensors(tensors),
+        streams(task.streams && task.targets.size() <= Goals<T>::most) {}
+
+  void run() {
+    forEachRun(task, [&](const int64_t *at) {
+      Goals<T> goals;
+      int64_t head = -1;
+      if (streams) {
+        goals = goalsOf<T>(task, tensors, at);
+        head = elementsToLine(goals);
+      }
+      int64_t begin = head < 0 ? 0 : std::min(head, task.run);
+      plain(at, 0, begin);
+      while (begin < task.run) {
+        int64_t count = std::min(block, task.run - begin);
+        int64_t whole = head < 0 ? 0 : count - count % (lineBytes / sizeof(T));
+        if (whole > 0) {
+          streamCombined<T, combine>(allButLast(at, begin, whole),
+                                     sourceAt(task.sources.back(), at, begin),
+                                     goals, begin, whole);
+        }
+        plain(at, begin + whole, count - whole);
+        begin += count;
+      }
+    });
+    if (streams) {
+      endStream();
+    }
+  }
+
+private:
+  static constexpr int64_t block = 16 * 1024 / sizeof(T);
+  const TransferTask &task;
+  const Tensors *tensors;
+  bool streams;
+  alignas(64) T sum[block]; ///< stays in the first cache
+
+  const T *sourceAt(const TransferTask::Side &from, const int64_t *at,
+                    int64_t begin) const {
+    return static_cast<const T *>(tensors[from.rank].source) +
+           positionOf(from, at) + begin;
+  }
+
+  /// The sum of the terms but the last.
+  const T *allButLast(const int64_t *at, int64_t begin, int64_t count) {
+    const T *first = sourceAt(task.sources.front(), at, begin);
+    if (task.sources.size() == 2) {
+      return first;
+    }
+    std::memcpy(sum, first, count * sizeof(T));
+    for (size_t i = 1; i + 1 < task.sources.size(); ++i) {
+      accumulate<T, combine>(sum, sourceAt(task.sources[i], at, begin), count);
+    }
+    return sum;
+  }
+
+  void plain(const int64_t *at, int64_t begin, int64_t count) {
+    if (count == 0) {
+      return;
+    }
+    const T *others = allButLast(at, begin, count);
+    if (others != sum) {
+      std::memcpy(sum, others, count * sizeof(T));
+    }
+    accumulate<T, combine>(sum, sourceAt(task.sources.back(), at, begin),
+                           count);
+    for (const TransferTask::Side &to : task.targets) {
+      T *target = static_cast<T *>(tensors[to.rank].target) +
+                  positionOf(to, at) + begin;
+      std::memcpy(target, sum, count * sizeof(T));
+    }
+  }
+};
+
 template <typename T>
 void reduceRuns(const TransferTask &task, const Tensors *tensors) {
-  constexpr int64_t block = 16 * 1024 / sizeof(T);
-  alignas(64) T sum[block]; // stays in the first cache
-  forEachRun(task, [&](const int64_t *at) {
-    for (int64_t begin = 0; begin < task.run; begin += block) {
-      int64_t count = std::min(block, task.run - begin);
-      for (size_t i = 0; i < task.sources.size(); ++i) {
-        const TransferTask::Side &from = task.sources[i];
-        const T *source = static_cast<const T *>(tensors[from.rank].source) +
-                          positionOf(from, at) + begin;
-        if (i == 0) {
-          std::memcpy(sum, source, count * sizeof(T));
-        } else {
-          accumulate(task.reduction, sum, source, count);
-        }
-      }
-      for (const TransferTask::Side &to : task.targets) {
-        T *target = static_cast<T *>(tensors[to.rank].target) +
-                    positionOf(to, at) + begin;
-        std::memcpy(target, sum, count * sizeof(T));
-      }
-    }
-  });
+  switch (task.reduction) {
+  case Reduction::Sum:
+    return Reducer<T, Combine<T>::sum>(task, tensors).run();
+  case Reduction::Max:
+    return Reducer<T, Combine<T>::max>(task, tensors).run();
+  case Reduction::Min:
+    return Reducer<T, Combine<T>::min>(task, tensors).run();
+  }
 }
 
 #if defined(__SSE2__)

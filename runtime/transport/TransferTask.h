@@ -28,6 +28,9 @@ struct TransferTask {
   };
   std::vector<Side> sources; ///< in the order in which they are combined
   std::vector<Side> targets;
+  /// Of a reduction: its results are too large for the caches, and are written
+  /// past them.
+  bool streams = false;
 };
 
 TransferTask makeTask(const Region &region, const Description &description);

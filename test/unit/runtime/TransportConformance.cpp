@@ -326,6 +326,22 @@ TEST_P(TransportConformance, ReduceScatterUneven) {
   }
 }
 
+/// Larger than caches, at lengths and offsets that no line divides.
+TEST_P(TransportConformance, LargeReductions) {
+  for (Reduction reduction : {Reduction::Sum, Reduction::Max, Reduction::Min}) {
+    for (int64_t devices : {2, 3}) {
+      Layout whole = layoutOf({on({}), on({})}),
+             cut = layoutOf({on({}), on({0})}),
+             partial = layoutOf({on({}), on({})}, {0}, reduction);
+      Case all{meshOf({devices}), {1, 300007}, {0}, partial, whole};
+      expectRight(GetParam(), {all}, 2);
+      expectRight(GetParam(), {all}, 1, /*inPlace=*/true);
+      Case scattered{meshOf({devices}), {5, 120011}, {0}, partial, cut};
+      expectRight(GetParam(), {scattered}, 2);
+    }
+  }
+}
+
 TEST_P(TransportConformance, AllToAll) {
   Case test{meshOf({4}),
             {7, 9, 3},
