@@ -2,7 +2,8 @@
 """Cleave beside PyTorch and JAX on this machine's CPU, as ratios within one run.
 
 usage: bench/run.py --cleave BIN --work FOLDER --text FILE [--rounds N]
-                    [--only step|pipeline|overhead|rules|hops|where|build]
+                    [--only step|pipeline|overhead|rules|collectives|exposed|hops
+                            |where|build]
                     [--sizes medium,large] [--write docs/performance.md]
 
 Rounds alternate between them, so that a change of the machine's speed falls on
@@ -112,7 +113,7 @@ class Bench:
                    for word in ("-D", f"{name}={value}")]
         start = time.perf_counter()
         capture([self.options.cleave, "build", source, "--run", "bench", "-o", target,
-                 *defines])
+                 "--kernel-cache", "off", *defines])
         return target, time.perf_counter() - start
 
     def cleave_steps(self, plan, steps, cores):
@@ -432,6 +433,57 @@ def bench_rules(bench):
     return out
 
 
+LARGE = 2 ** 20  # bytes: from there on copies are the bound
+
+
+def bench_collectives(bench):
+    """Collectives between threads, in the columns of nccl-tests."""
+    binary = bench.options.cleave.parent / "collectives"
+    cores = os.cpu_count()
+    out = ["### Collectives", "",
+           "Between threads, f32, in the columns of nccl-tests: out of place, microseconds "
+           "and GB/s. In turns with each, what memory copies allow: every device copies from "
+           "the next one's memory half of the bytes that the collective reads and writes on "
+           "it; the last column is the share of that rate. With more devices than cores "
+           f"(here {cores}) threads block instead of spinning."]
+    for devices, largest in ((2, 8 ** 9 // 2), (4, 2 ** 24), (8, 2 ** 24)):
+        text = capture([binary, devices, largest, 2 * bench.options.rounds + 1],
+                       cores=min(devices, cores))
+        out += ["", f"{devices} devices" + ("" if devices <= cores else
+                                            ", more than there are cores") + ":", "",
+                row("kind", "size, B", "count", "type", "redop", "time, µs", "algbw", "busbw",
+                    "wrong", "of copies"), row(*["---"] * 10)]
+        for line in text.splitlines():
+            got = json.loads(line)
+            size = got["bytes"]
+            if devices > cores and size not in (8, 32768, 2 ** 21):
+                continue
+            algbw = size / statistics.median(got["seconds"]) / 1e9
+            shares = [b / a for a, b in zip(got["seconds"], got["copies"])]
+            out.append(row(got["kind"], size, size // 4, "float", got["redop"],
+                           spread(got["seconds"], 1e6, 1), f"{algbw:.2f}",
+                           f"{algbw * got['bus']:.2f}", got["wrong"],
+                           spread(shares, digits=2) if size >= LARGE else "—"))
+    return out
+
+
+def bench_exposed(bench):
+    """What collectives add to a step."""
+    binary = bench.options.cleave.parent / "exposed"
+    out = ["### What collectives add to a step", "",
+           "The step above on two devices, beside one whose collectives move nothing and wait "
+           "for nobody, in turns; milliseconds.", "",
+           row("plan", "step", "without collectives", "longer by"),
+           row("---", "---", "---", "---")]
+    for name, plan in (("data 2", "bench(2, 1)"), ("tensor 2", "bench(1, 2)")):
+        file, _ = bench.build(STEP, plan)
+        got = json.loads(capture([binary, file, "p", 4 * bench.options.rounds], cores=2))
+        ours, bare = got["with"], got["without"]
+        longer = statistics.median(ours) / statistics.median(bare) - 1
+        out.append(row(name, spread(ours, 1e3), spread(bare, 1e3), f"{100 * longer:.1f}%"))
+    return out
+
+
 def bench_where(bench):
     """Shares of a step's time, from a trace: kernels by the region they work in."""
     plan, _ = bench.build(STEP, "bench(1, 1)")
@@ -473,28 +525,152 @@ PARTS = {"contraction": "contractions (oneDNN)", "kernel": "compiled kernels",
          "fill": "setting to zero", "move": "moving"}
 
 
+# Meshes, and whether JAX is asked too.
+BUILDS = [(8, True), (64, True), (512, True), (4096, False)]
+
+
 def bench_build(bench):
     out = ["### Building a 32-layer step", "",
            "32 layers × 512, AdamW and clipping, tensor 8, the rest of the devices "
            "by data; seconds. Cleave: the whole `cleave build`, native code and plan "
-           "file included. JAX: lower and compile alone, layers scanned.", "",
+           "file included, without kernels of earlier builds. JAX: lower and compile "
+           "alone, layers scanned.", "",
            row("devices", "Cleave", "JAX, scanned", "Cleave / JAX", "plan file"),
            row("---", "---", "---", "---", "---")]
-    results = {count: ([], [], 0) for count in (8, 64, 512)}
+    results = {count: ([], [], 0) for count, _ in BUILDS}
+    more = {what: [] for what in MORE_BUILDS}
     for _ in range(bench.options.rounds):
-        for count, (ours, theirs, _) in results.items():
+        for count, with_jax in BUILDS:
+            ours, theirs, _ = results[count]
             plan, seconds = bench.build(DEEP, f"bench({count // 8}, 8)")
             ours.append(seconds)
-            theirs.append(bench.jax("build", DEEP, None, data=count // 8,
-                                    tensor=8)["seconds"])
+            if with_jax:
+                theirs.append(bench.jax("build", DEEP, None, data=count // 8,
+                                        tensor=8)["seconds"])
             results[count] = (ours, theirs, plan.stat().st_size)
-            print(f"{count} devices: {ours[-1]:.2f} s beside {theirs[-1]:.2f} s",
-                  flush=True)
+            print(f"{count} devices: {ours[-1]:.2f} s beside "
+                  f"{theirs[-1] if theirs else 0:.2f} s", flush=True)
+        for what, measure in MORE_BUILDS.items():
+            more[what].append(measure(bench))
+            print(f"{what}: {more[what][-1]:.3f} s", flush=True)
     for count, (ours, theirs, size) in results.items():
         ratios = [a / b for a, b in zip(ours, theirs)]
-        out.append(row(count, spread(ours, digits=2), spread(theirs, digits=2),
-                       spread(ratios, digits=2), f"{size / 1024:.0f} KiB"))
+        out.append(row(count, spread(ours, digits=2),
+                       spread(theirs, digits=2) if theirs else "not asked",
+                       spread(ratios, digits=2) if theirs else "—",
+                       f"{size / 1024:.0f} KiB"))
+    scanned = results[8][1]
+    out += ["", "Beside that, with 8 devices where nothing else is said:", "",
+            row("what", "seconds", "/ JAX, scanned"), row("---", "---", "---")]
+    for what, ours in more.items():
+        out.append(row(what, spread(ours, digits=3),
+                       spread([a / b for a, b in zip(ours, scanned)], digits=3)))
     return out
+
+
+SET_SOURCE = '''
+use std.optim, std.parallel, "{example}"
+
+plan whole(replicas: int, parts: int) of gpt {{
+  mesh [data: replicas, tensor: parts]
+  shard batch           on data
+  shard head, ff, vocab on tensor
+}}
+plan zero(level: int) of gpt {{
+  mesh [data: 8]
+  shard batch on data
+  use zero(stage: level, across: data)
+}}
+run many of gpt with adamw(rate: 2e-3, decay: 0.1), clip(1.0) {{
+  plans a = whole(1, 8){others}
+  start a
+}}
+'''
+OTHERS = ["whole(8, 1)", "whole(4, 2)", "whole(2, 4)", "zero(1)", "zero(2)", "zero(3)"]
+
+
+def build_set(bench, plans, command="build", cache="off"):
+    """Seconds of the process for a set of so many plans."""
+    source = bench.work / f"set{plans}.clv"
+    source.write_text(SET_SOURCE.format(
+        example=ROOT / "examples/gpt/gpt.clv",
+        others="".join(f", {chr(ord('b') + i)} = {OTHERS[i]}" for i in range(plans - 1))))
+    defines = [word for name, value in DEEP.items() for word in ("-D", f"{name}={value}")]
+    more = ["-o", source.with_suffix(".plan"), "--kernel-cache", cache] \
+        if command == "build" else []
+    start = time.perf_counter()
+    capture([bench.options.cleave, command, source, *more, *defines])
+    return time.perf_counter() - start
+
+
+def further_plan(bench, cache):
+    """Seconds that one more plan of a set costs."""
+    one, all = (build_set(bench, plans, cache=cache) for plans in (1, 1 + len(OTHERS)))
+    return (all - one) / len(OTHERS)
+
+
+def cached_build(bench):
+    folder = bench.work / "kernels"
+    build_set(bench, 1, cache=folder)
+    return build_set(bench, 1, cache=folder)
+
+
+def layers_build(bench):
+    _, seconds = bench.build({**DEEP, "layers": 96}, "bench(1, 8)")
+    return seconds
+
+
+def distinct_source(blocks):
+    """A model whose layers all differ in width, and a number of plans for it."""
+    dims = ", ".join(f"h{i} = {64 + 8 * i}" for i in range(blocks))
+    layers = "\n".join(
+        f"  region layer{i} {{\n"
+        f"    param up{i}: f32[embed, h{i}] ~ normal(0.02)\n"
+        f"    param down{i}: f32[h{i}, embed] ~ normal(0.02)\n"
+        f"    x = x + dot(gelu(dot(nn.norm(x) as norm{i}, up{i}, over: embed)), "
+        f"down{i}, over: h{i})\n  }}" for i in range(blocks))
+    split = ", ".join(f"h{i}" for i in range(blocks))
+    plans = "\n".join(
+        f"plan p{k} of distinct {{\n  mesh [data: 2, tensor: 4]\n  shard batch on data\n"
+        f"  shard {split} on tensor\n}}" for k in range(DISTINCT_PLANS))
+    return f'''use std.nn, std.optim
+model distinct() {{
+  dim batch = 16, seq = 64, embed = 128, vocab = 256, {dims}
+  input ids:    i32[batch, seq] from tokens(shift: 0)
+  input labels: i32[batch, seq] from tokens(shift: 1)
+  param table: f32[vocab, embed] ~ normal(0.02)
+  var x = lookup(table, vocab: ids)
+{layers}
+  let loss = mean(nn.cross_entropy(dot(x, table, over: embed), labels, over: vocab))
+  minimize loss
+}}
+{plans}
+'''
+
+
+DISTINCT_PLANS = 5
+DISTINCT_BLOCKS = 24  # of some 85 operations each, backward and update included
+
+
+def distinct_operations(bench):
+    """Seconds for layouts and partitioning of one plan of some 2,000 operations."""
+    source = bench.work / "distinct.clv"
+    source.write_text(distinct_source(DISTINCT_BLOCKS))
+    times = []
+    for plan in (["--plan", "p0"], []):
+        start = time.perf_counter()
+        capture([bench.options.cleave, "check", source, *plan])
+        times.append(time.perf_counter() - start)
+    return (times[1] - times[0]) / (DISTINCT_PLANS - 1)
+
+
+MORE_BUILDS = {
+    "96 layers": layers_build,
+    "one plan again, kernels from the cache": cached_build,
+    "each further plan of a set": lambda bench: further_plan(bench, "off"),
+    "each further plan, kernels from the cache":
+        lambda bench: further_plan(bench, bench.work / "kernels"),
+    "layouts and partitioning of 2,000 operations that differ": distinct_operations}
 
 
 def machine(bench):
@@ -528,8 +704,9 @@ def main():
     parser.add_argument("--cleave", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--text", type=pathlib.Path, required=True)
-    parser.add_argument("--only", choices=["step", "pipeline", "overhead", "rules", "hops",
-                                           "where", "build"])
+    parser.add_argument("--only", choices=["step", "pipeline", "overhead", "rules",
+                                           "collectives", "exposed", "hops", "where",
+                                           "build"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", default=",".join(SIZES),
                         help="of the steps; default: all of " + ",".join(SIZES))
@@ -540,7 +717,8 @@ def main():
     bench = Bench(options, environment.ensure(options.work.parent / "peers"))
     for part, function in (("step", bench_step), ("pipeline", bench_pipeline),
                            ("overhead", bench_overhead), ("rules", bench_rules),
-                           ("hops", bench_hops),
+                           ("collectives", bench_collectives),
+                           ("exposed", bench_exposed), ("hops", bench_hops),
                            ("where", bench_where), ("build", bench_build)):
         if options.only in (None, part):
             lines = function(bench) + ["", machine(bench)]

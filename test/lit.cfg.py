@@ -13,5 +13,9 @@ config.environment["PATH"] = os.pathsep.join(
     [config.cleave_bin, "/usr/lib/llvm-19/bin", config.environment.get("PATH", "")]
 )
 config.environment["CLEAVE_SOURCE"] = config.source_root
+# Tests share kernels with each other, and none with the user's builds.
+config.environment["CLEAVE_KERNEL_CACHE"] = os.path.join(
+    os.path.dirname(config.cleave_bin), "test", "kernel-cache"
+)
 config.substitutions.append(("%source", config.source_root))
 config.substitutions.append(("%python", sys.executable))

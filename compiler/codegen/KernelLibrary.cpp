@@ -14,6 +14,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -21,7 +23,12 @@ using namespace cleave::codegen;
 
 KernelLibrary::KernelLibrary(MLIRContext &context, TargetOptions options)
     : context(context), options(options),
-      module(ModuleOp::create(UnknownLoc::get(&context))) {
+      module(ModuleOp::create(UnknownLoc::get(&context))), cache(options.cache),
+      identity(compilerIdentity()) {
+  if (identity.empty()) {
+    cache = KernelCache(""); // whatever it holds may be of another compiler
+  }
+  identity += "\n" + llvm::join(targetFeatures(), " ") + "\n";
   context
       .loadDialect<arith::ArithDialect, func::FuncDialect, LLVM::LLVMDialect,
                    math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
@@ -43,7 +50,8 @@ unsigned KernelLibrary::add(OwningOpRef<func::FuncOp> function,
   function->print(stream, OpPrintingFlags().useLocalScope());
   auto [entry, added] = known.try_emplace(stream.str(), names.size());
   if (added) {
-    names.push_back("k" + std::to_string(names.size()) + "_" + hint.str());
+    // Not numbered: neither the name nor the object depends on other kernels.
+    names.push_back(hint.str() + "_" + digest(entry->first()).substr(0, 16));
     function->setName(names.back());
     module->push_back(function.release());
   }
@@ -62,16 +70,106 @@ std::vector<std::string> KernelLibrary::targetFeatures() const {
   return requiredFeatures(options);
 }
 
+std::string KernelLibrary::keyOf(func::FuncOp function) const {
+  std::string text = identity;
+  llvm::raw_string_ostream stream(text);
+  function->print(stream, OpPrintingFlags().useLocalScope());
+  return digest(stream.str());
+}
+
+/// Takes the objects that are in the cache; the others' functions stay in the
+/// module.
+void KernelLibrary::findObjects(Objects &objects,
+                                llvm::StringMap<std::string> &keys) {
+  if (!cache) {
+    return;
+  }
+  for (auto function :
+       llvm::make_early_inc_range(module->getOps<func::FuncOp>())) {
+    std::string key = keyOf(function);
+    if (std::optional<std::vector<char>> found = cache.find(key)) {
+      objects[function.getName()] = std::move(*found);
+      function.erase();
+      ++inCache;
+    } else {
+      keys[function.getName()] = std::move(key);
+    }
+  }
+}
+
+/// A module of one function and of what it calls, which others may call too.
+static OwningOpRef<ModuleOp> moduleOf(LLVM::LLVMFuncOp function,
+                                      SymbolTable &symbols) {
+  OwningOpRef<ModuleOp> alone =
+      ModuleOp::create(UnknownLoc::get(function.getContext()));
+  llvm::SetVector<StringRef> called;
+  function.walk([&](LLVM::CallOp call) {
+    if (call.getCallee()) {
+      called.insert(*call.getCallee());
+    }
+  });
+  for (StringRef name : called) {
+    alone->push_back(symbols.lookup(name)->clone());
+  }
+  function->remove();
+  alone->push_back(function);
+  return alone;
+}
+
+/// Compiles the functions of the module, each to an object of its own.
+llvm::Error
+KernelLibrary::compileOthers(Objects &objects,
+                             const llvm::StringMap<std::string> &keys) {
+  if (llvm::Error error = lowerToLLVM(*module)) {
+    return error;
+  }
+  SymbolTable symbols(*module);
+  for (auto function :
+       llvm::make_early_inc_range(module->getOps<LLVM::LLVMFuncOp>())) {
+    if (function.isDeclaration()) {
+      continue;
+    }
+    std::string name = function.getName().str();
+    llvm::Expected<std::vector<char>> object =
+        compileToObject(*moduleOf(function, symbols), options);
+    if (!object) {
+      return object.takeError();
+    }
+    if (cache && !cache.store(keys.lookup(name), *object)) {
+      unkept = true;
+    }
+    objects[name] = std::move(*object);
+  }
+  return llvm::Error::success();
+}
+
 llvm::Expected<std::vector<uint8_t>> KernelLibrary::finish() {
   if (names.empty()) {
     return std::vector<uint8_t>();
   }
-  if (llvm::Error error = lowerToLLVM(*module)) {
-    return std::move(error);
+  Objects objects;
+  llvm::StringMap<std::string> keys;
+  findObjects(objects, keys);
+  if (!module->getBody()->empty()) {
+    if (llvm::Error error = compileOthers(objects, keys)) {
+      return std::move(error);
+    }
+    if (cache) {
+      cache.trim();
+    }
   }
-  llvm::Expected<std::vector<char>> object = compileToObject(*module, options);
-  if (!object) {
-    return object.takeError();
+  std::vector<std::vector<char>> ordered;
+  for (const std::string &name : names) {
+    if (auto object = objects.find(name); object != objects.end()) {
+      ordered.push_back(std::move(object->second));
+    }
   }
-  return linkShared(*object);
+  if (ordered.empty()) { // all of them are the runtime's
+    llvm::Expected<std::vector<char>> none = compileToObject(*module, options);
+    if (!none) {
+      return none.takeError();
+    }
+    ordered.push_back(std::move(*none));
+  }
+  return linkShared(ordered);
 }

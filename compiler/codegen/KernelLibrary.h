@@ -5,13 +5,15 @@
 //
 // Kernels are functions of explicit loops (scf, arith, math, vector, and loads
 // and stores of the llvm dialect). Equal ones are kept once, whatever plan or
-// layer they come from. `finish` lowers all of them together and links a shared
-// object, in process.
+// layer they come from. `finish` makes an object of each, those that the cache
+// lacks, and links them to a shared object, in process.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef CLEAVE_COMPILER_CODEGEN_KERNELLIBRARY_H
 #define CLEAVE_COMPILER_CODEGEN_KERNELLIBRARY_H
+
+#include "compiler/codegen/KernelCache.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -27,6 +29,8 @@ namespace cleave::codegen {
 struct TargetOptions {
   /// False: x86-64-v3 (AVX2 and FMA), for plan files that travel.
   bool native = true;
+  /// Where compiled kernels are kept across builds; empty: nowhere.
+  std::string cache = {};
 };
 
 class KernelLibrary {
@@ -50,16 +54,31 @@ public:
   /// What the processor must have, as in /proc/cpuinfo.
   std::vector<std::string> targetFeatures() const;
 
-  /// The kernels as one shared object. At most once; getModule() is then in the
-  /// LLVM dialect. Empty if there are no kernels.
+  /// The kernels as one shared object: the same bytes with a cache and without.
+  /// At most once; getModule() is empty then. Empty if there are no symbols.
   llvm::Expected<std::vector<uint8_t>> finish();
+  /// How many kernels `finish` found in the cache.
+  size_t found() const { return inCache; }
+  /// Whether it could keep those that it compiled.
+  bool keepsKernels() const { return !unkept; }
 
 private:
+  using Objects = llvm::StringMap<std::vector<char>>; ///< by symbol
+
+  std::string keyOf(mlir::func::FuncOp function) const;
+  void findObjects(Objects &objects, llvm::StringMap<std::string> &keys);
+  llvm::Error compileOthers(Objects &objects,
+                            const llvm::StringMap<std::string> &keys);
+
   mlir::MLIRContext &context;
   TargetOptions options;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::vector<std::string> names;
   llvm::StringMap<unsigned> known; ///< by text
+  KernelCache cache;
+  std::string identity; ///< of the compiler and the target
+  size_t inCache = 0;
+  bool unkept = false;
 };
 
 } // namespace cleave::codegen

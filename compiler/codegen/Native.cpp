@@ -45,9 +45,14 @@ constexpr Feature wide[] = {{"avx512f", "avx512f"},
                             {"avx512cd", "avx512cd"}};
 
 bool hasWideVectors() {
-  llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
-  return llvm::all_of(
-      wide, [&](const Feature &feature) { return host.lookup(feature.llvm); });
+  // Asked for each kernel, and slow in virtual machines.
+  static const bool has = [] {
+    llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
+    return llvm::all_of(wide, [&](const Feature &feature) {
+      return host.lookup(feature.llvm);
+    });
+  }();
+  return has;
 }
 
 SmallVector<Feature> featuresOf(const codegen::TargetOptions &options) {
@@ -128,27 +133,44 @@ codegen::compileToObject(ModuleOp module,
   return std::vector<char>(object.begin(), object.end());
 }
 
-llvm::Expected<std::vector<uint8_t>>
-codegen::linkShared(const std::vector<char> &object) {
-  SmallString<128> input, output;
+/// The path of a new file that holds the object.
+static llvm::Expected<std::string>
+writeTemporary(const std::vector<char> &object) {
+  SmallString<128> path;
   int descriptor = -1;
   if (std::error_code code = llvm::sys::fs::createTemporaryFile(
-          "cleave-kernels", "o", descriptor, input)) {
+          "cleave-kernels", "o", descriptor, path)) {
     return llvm::createStringError(code, "no temporary file for kernels");
   }
-  auto removeInput =
-      llvm::make_scope_exit([&] { llvm::sys::fs::remove(input); });
-  {
-    llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
-    stream.write(object.data(), object.size());
-    stream.flush();
-    if (stream.has_error()) {
-      std::error_code code = stream.error();
-      stream.clear_error();
-      return llvm::createStringError(code, "kernels could not be written to " +
-                                               input);
-    }
+  llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
+  stream.write(object.data(), object.size());
+  stream.close();
+  if (stream.has_error()) {
+    std::error_code code = stream.error();
+    stream.clear_error();
+    llvm::sys::fs::remove(path);
+    return llvm::createStringError(code,
+                                   "kernels could not be written to " + path);
   }
+  return path.str().str();
+}
+
+llvm::Expected<std::vector<uint8_t>>
+codegen::linkShared(llvm::ArrayRef<std::vector<char>> objects) {
+  std::vector<std::string> inputs;
+  auto removeInputs = llvm::make_scope_exit([&] {
+    for (const std::string &input : inputs) {
+      llvm::sys::fs::remove(input);
+    }
+  });
+  for (const std::vector<char> &object : objects) {
+    llvm::Expected<std::string> input = writeTemporary(object);
+    if (!input) {
+      return input.takeError();
+    }
+    inputs.push_back(std::move(*input));
+  }
+  SmallString<128> output;
   if (std::error_code code =
           llvm::sys::fs::createTemporaryFile("cleave-kernels", "so", output)) {
     return llvm::createStringError(code, "no temporary file for kernels");
@@ -157,8 +179,12 @@ codegen::linkShared(const std::vector<char> &object) {
       llvm::make_scope_exit([&] { llvm::sys::fs::remove(output); });
   std::string messages;
   llvm::raw_string_ostream stream(messages);
-  const char *arguments[] = {"ld.lld",      "-shared",     "-o", output.c_str(),
-                             input.c_str(), "--threads=1", "-z", "noexecstack"};
+  std::vector<const char *> arguments = {"ld.lld",       "-shared",     "-o",
+                                         output.c_str(), "--threads=1", "-z",
+                                         "noexecstack"};
+  for (const std::string &input : inputs) {
+    arguments.push_back(input.c_str());
+  }
   lld::Result result =
       lld::lldMain(arguments, stream, stream, {{lld::Gnu, &lld::elf::link}});
   if (result.retCode != 0) {

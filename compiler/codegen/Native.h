@@ -20,9 +20,9 @@ llvm::Error lowerToLLVM(mlir::ModuleOp module);
 llvm::Expected<std::vector<char>> compileToObject(mlir::ModuleOp module,
                                                   const TargetOptions &options);
 
-/// Links one object to a shared object, in this process.
+/// Links objects to a shared object, in this process.
 llvm::Expected<std::vector<uint8_t>>
-linkShared(const std::vector<char> &object);
+linkShared(llvm::ArrayRef<std::vector<char>> objects);
 
 /// The flags of /proc/cpuinfo that the code needs.
 std::vector<std::string> requiredFeatures(const TargetOptions &options);

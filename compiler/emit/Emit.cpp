@@ -7,6 +7,7 @@
 
 #include "compiler/emit/Emit.h"
 
+#include "compiler/emit/Least.h"
 #include "compiler/emit/Order.h"
 #include "compiler/emit/Prepare.h"
 #include "compiler/emit/ProgramWriter.h"
@@ -292,7 +293,8 @@ void ProgramWriter::writeUpdate(const Actions &actions) {
 // Programs
 //===----------------------------------------------------------------------===//
 
-llvm::Expected<std::unique_ptr<format::ProgramT>> ProgramWriter::write() {
+llvm::Expected<std::unique_ptr<format::ProgramT>>
+ProgramWriter::write(LeastArenas *least) {
   StringRef name = function.getName();
   program->name = name == "loss" ? "eval" : name.str();
   if (llvm::Error error = prepare(function)) {
@@ -314,6 +316,9 @@ llvm::Expected<std::unique_ptr<format::ProgramT>> ProgramWriter::write() {
       [&](unsigned i) { return inputs[i]; },
       [&](unsigned i) { return resultLeaves[i]; });
   program->arena_bytes = placement.arenaBytes;
+  if (least) {
+    (*least)[program->name] = leastArena(function, *actions, placement);
+  }
   handovers = handoversOf(function);
   writeUpdate(*actions);
   writeCopies(placement.last, tables.site(function.getLoc(), {}, "copy", ""),
@@ -324,7 +329,7 @@ llvm::Expected<std::unique_ptr<format::ProgramT>> ProgramWriter::write() {
 
 llvm::Expected<std::unique_ptr<format::PlanT>>
 emit::emitPlan(ModuleOp module, StringRef name, const Shared &shared,
-               codegen::KernelLibrary &library) {
+               codegen::KernelLibrary &library, LeastArenas *least) {
   auto plan = std::make_unique<format::PlanT>();
   plan->name = name.str();
   layout::Mesh mesh;
@@ -340,7 +345,7 @@ emit::emitPlan(ModuleOp module, StringRef name, const Shared &shared,
       continue;
     }
     ProgramWriter writer(function, shared, library, tables);
-    auto program = writer.write();
+    auto program = writer.write(least);
     if (!program) {
       return program.takeError();
     }

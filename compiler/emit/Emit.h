@@ -12,6 +12,8 @@
 #include "runtime/format/Plan_generated.h"
 #include "llvm/ADT/ArrayRef.h"
 
+#include <map>
+
 namespace cleave::emit {
 
 /// What all plans of a set share, as the plan file says it.
@@ -23,14 +25,18 @@ struct Shared {
   llvm::ArrayRef<format::InputT> inputs;
 };
 
+/// Of a program, by its name: what Least.h says.
+using LeastArenas = std::map<std::string, int64_t>;
+
 /// The plan of a partitioned module. Each public function is a program: `train`
 /// (or `loss`, called `eval`, or `forward`), whose arguments carry `clv.role`
 /// and `clv.path`, and whose results carry `clv.result`. Operations that are
 /// compositions (softmax, logsumexp) must be gone. The module is changed:
-/// identities and dead operations are removed.
+/// identities and dead operations are removed. `least` is filled where it is
+/// not null.
 llvm::Expected<std::unique_ptr<format::PlanT>>
 emitPlan(mlir::ModuleOp module, llvm::StringRef name, const Shared &shared,
-         codegen::KernelLibrary &library);
+         codegen::KernelLibrary &library, LeastArenas *least = nullptr);
 
 /// Registers `spmd-prepare`, `spmd-kernels` and `spmd-to-exec`.
 void registerEmitPasses();

@@ -44,7 +44,7 @@ public:
                 codegen::KernelLibrary &library, PlanTables &tables)
       : function(function), shared(shared), library(library), tables(tables) {}
 
-  llvm::Expected<std::unique_ptr<format::ProgramT>> write();
+  llvm::Expected<std::unique_ptr<format::ProgramT>> write(LeastArenas *least);
   /// The layouts of the leaves that the function has.
   llvm::DenseMap<int, layout::Layout> leafLayouts();
 

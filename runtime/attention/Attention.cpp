@@ -343,4 +343,34 @@ void kernel(void *const *views, const int64_t *integers) {
   run(shape, data, static_cast<float *>(views[count]));
 }
 
+int64_t operationsOf(const int64_t *integers) {
+  std::array<Tensor, tensors> order;
+  size_t count = 0;
+  Shape shape = readShape(integers, order, count);
+  int64_t pairs = 0; // of a query and a key that it sees, in all heads
+  for (int64_t query = 0; query < shape.queries; ++query) {
+    pairs += shape.causal
+                 ? std::clamp<int64_t>(shape.ahead + query + 1, 0, shape.keys)
+                 : shape.keys;
+  }
+  for (size_t i = 0; i < shape.batches; ++i) {
+    pairs *= shape.batch[i].size;
+  }
+  auto has = [&](Tensor tensor) {
+    return std::find(order.begin(), order.begin() + count, tensor) !=
+           order.begin() + count;
+  };
+  // Scores; then what there is of the result and of the gradients, which all
+  // but that of the values need those of the scores.
+  int64_t each = shape.over;
+  each += has(Tensor::Out) ? shape.features : 0;
+  if (has(Tensor::OutGradient)) {
+    each += has(Tensor::ValueGradient) ? shape.features : 0;
+    bool query = has(Tensor::QueryGradient), key = has(Tensor::KeyGradient);
+    each += query || key ? shape.features : 0;
+    each += (query ? shape.over : 0) + (key ? shape.over : 0);
+  }
+  return 2 * pairs * each;
+}
+
 } // namespace cleave::attention

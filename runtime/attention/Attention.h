@@ -59,6 +59,10 @@ void run(const Shape &shape, const Each<float *> &data, float *scratch);
 /// `run` as plan files call it; see AttentionCall.h.
 void kernel(void *const *views, const int64_t *integers);
 
+/// The additions and multiplications of its products, without what it computes
+/// of blocks that causality cuts through.
+int64_t operationsOf(const int64_t *integers);
+
 } // namespace cleave::attention
 
 #endif // CLEAVE_RUNTIME_ATTENTION_ATTENTION_H

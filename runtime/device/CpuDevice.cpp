@@ -42,6 +42,10 @@ Result<Kernel> CpuDevice::findKernel(const std::string &symbol) {
   return image->find(symbol);
 }
 
+int64_t CpuDevice::operationsOf(Kernel kernel, const int64_t *integers) const {
+  return kernel == &attention::kernel ? attention::operationsOf(integers) : 0;
+}
+
 void CpuDevice::fillZero(void *target, size_t bytes) {
   std::memset(target, 0, bytes);
 }

@@ -25,6 +25,7 @@ public:
               const int64_t *integers) override {
     kernel(views, integers);
   }
+  int64_t operationsOf(Kernel kernel, const int64_t *integers) const override;
   const contraction::Prepared *prepare(const contraction::Shape &shape,
                                        contraction::Order order) override {
     return contractor.prepare(shape, order);

@@ -71,6 +71,9 @@ public:
   virtual Result<Kernel> findKernel(const std::string &symbol) = 0;
   virtual void launch(Kernel kernel, void *const *views,
                       const int64_t *integers) = 0;
+  /// Additions and multiplications in products of one launch; those of compiled
+  /// kernels, which memory bounds, are not counted.
+  virtual int64_t operationsOf(Kernel, const int64_t *) const { return 0; }
   virtual const contraction::Prepared *prepare(const contraction::Shape &shape,
                                                contraction::Order order) = 0;
   virtual void contract(const contraction::Prepared *prepared, const void *lhs,

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 namespace cleave::executor {
 
@@ -178,6 +179,33 @@ Status DeviceProgram::run(EventList *events, Part part, Progress *progress) {
     progress->store(progressAt(end, 0), std::memory_order_release);
   }
   return Status();
+}
+
+std::vector<SiteWork> DeviceProgram::work() const {
+  std::map<std::pair<uint8_t, uint32_t>, SiteWork> sites;
+  std::vector<int64_t> times = {1}; // that what stands here runs
+  for (size_t at = 0; at < code.size(); ++at) {
+    const Operation &operation = code[at];
+    if (operation.kind == Operation::LoopBegin) {
+      times.push_back(times.back() * loops[operation.index].count);
+    } else if (operation.kind == Operation::LoopEnd) {
+      times.pop_back();
+    } else if (operation.kind < Operation::LoopBegin) {
+      SiteWork &work = sites[{operation.kind, operation.site}];
+      work.kind = kindOf(operation.kind);
+      work.site = operation.site;
+      work.calls += times.back();
+      work.operations += static_cast<double>(times.back()) *
+                         static_cast<double>(works[at].operations);
+      work.bytes += static_cast<double>(times.back()) *
+                    static_cast<double>(works[at].bytes);
+    }
+  }
+  std::vector<SiteWork> result;
+  for (const auto &[key, work] : sites) {
+    result.push_back(work);
+  }
+  return result;
 }
 
 void moveAddress(char *&address, std::span<const AddressRange> ranges) {

@@ -112,6 +112,8 @@ public:
   uint64_t waited() const { return nanosecondsWaited; }
 
   size_t instructions() const { return code.size(); }
+  /// What one run does, by site.
+  std::vector<SiteWork> work() const;
 
 private:
   struct Operation {
@@ -169,6 +171,11 @@ private:
     int64_t done = 0;            ///< iterations finished
   };
 
+  /// What one instruction does each time.
+  struct Work {
+    int64_t operations = 0, bytes = 0;
+  };
+
   struct StepCall {
     format::Step step;
     size_t event = 0; ///< the one that its begin noted
@@ -185,6 +192,7 @@ private:
   std::vector<Operation> code;
   std::vector<uint32_t> ends; ///< of the body's instructions, in `code`
   uint32_t update = 0;        ///< where it begins in `code`
+  std::vector<Work> works; ///< by position in `code`
   std::vector<KernelCall> kernels;
   std::vector<Patch> patches;
   std::vector<void *> pointers;

@@ -17,6 +17,22 @@ namespace cleave::executor {
 
 using format::Storage;
 
+namespace {
+
+/// See EngineOptions::withoutCollectives.
+class NoTransport : public transport::Transport {
+public:
+  Result<transport::Channel> open(const transport::Description &,
+                                  int64_t) override {
+    return transport::Channel(0);
+  }
+  void start(transport::Channel, const void *, void *) override {}
+  Status wait(transport::Channel) override { return Status(); }
+  void abort(const Status &) override {}
+};
+
+} // namespace
+
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// The different pieces of a value over all instants, by their first instant.
@@ -473,7 +489,9 @@ Engine::create(std::shared_ptr<const format::PlanFile> file, size_t plan,
   for (int64_t at = 0; at < devices; ++at) {
     Seat &seat = engine->seats.emplace_back();
     seat.device = std::make_unique<device::CpuDevice>(image);
-    seat.transport = engine->hub->connect(at);
+    seat.transport = options.withoutCollectives
+                         ? std::make_unique<NoTransport>()
+                         : engine->hub->connect(at);
     CLEAVE_TRY(engine->measure(seat, at));
   }
   return engine;

@@ -42,6 +42,9 @@ struct EngineOptions {
   StepHook stepDelay;
   /// The same at the end of each iteration of an outermost loop.
   IterationHook iterationDelay;
+  /// For benchmarks: collectives move nothing and wait for nobody, so that all
+  /// results are wrong.
+  bool withoutCollectives = false;
 };
 
 /// What a coordinate works with: the memory of its device.
@@ -105,6 +108,10 @@ public:
   /// the device that it cost most in the program that ran last, in seconds:
   /// copies, and waiting for those that come later.
   double trafficTime(format::TrafficKind kind, const std::string &axis) const;
+  /// What one run of a program does at a coordinate.
+  std::vector<SiteWork> workOf(int64_t coordinate, size_t program) const {
+    return seats[coordinate].programs[program]->work();
+  }
   /// Releases all that wait.
   void abort(const Status &reason) { hub->abort(reason); }
 

@@ -38,6 +38,11 @@ Address Resolver::addressOf(const View &view) const {
   return address;
 }
 
+int64_t Resolver::bytesOf(const View &view) const {
+  return static_cast<int64_t>(boxOf(view).elements() *
+                              format::elementSize(valueOf(view).type));
+}
+
 Status Resolver::present(std::initializer_list<const View *> views) const {
   for (const View *view : views) {
     const format::ValueT &value = valueOf(*view);
@@ -81,8 +86,10 @@ Status Resolver::resolveKernel(const format::KernelT &kernel) {
   call.pointers = static_cast<uint32_t>(result.pointers.size());
   call.integers = static_cast<uint32_t>(result.integers.size());
   call.patches = static_cast<uint32_t>(result.patches.size());
+  DeviceProgram::Work work;
   for (const View &view : kernel.views) {
     CLEAVE_TRY(present({&view}));
+    work.bytes += bytesOf(view);
     Address address = addressOf(view);
     if (address.depth >= 0) {
       result.patches.push_back({static_cast<uint32_t>(result.pointers.size()),
@@ -95,7 +102,9 @@ Status Resolver::resolveKernel(const format::KernelT &kernel) {
     result.integers.push_back(resolveInteger(integer));
   }
   call.patchesEnd = static_cast<uint32_t>(result.patches.size());
-  emit(Operation::Kernel, result.kernels, call, kernel.site);
+  work.operations = env.device->operationsOf(
+      call.function, result.integers.data() + call.integers);
+  emit(Operation::Kernel, result.kernels, call, kernel.site, work);
   return Status();
 }
 
@@ -139,7 +148,15 @@ Status Resolver::resolveContraction(const format::ContractionT &contraction) {
   DeviceProgram::ContractionCall call{
       env.device->prepare(shape, order), addressOf(*views[0]),
       addressOf(*views[1]), addressOf(*views[2])};
-  emit(Operation::Contraction, result.contractions, call, contraction.site);
+  DeviceProgram::Work work{contraction.terms ? 1 : 2, 0};
+  for (const contraction::Dim &dim : shape) {
+    work.operations *= dim.size;
+  }
+  for (const View *view : views) {
+    work.bytes += bytesOf(*view);
+  }
+  emit(Operation::Contraction, result.contractions, call, contraction.site,
+       work);
   return Status();
 }
 
@@ -148,7 +165,8 @@ Status Resolver::resolveFill(const format::FillT &fill) {
   size_t bytes = boxOf(*fill.target).elements() *
                  format::elementSize(valueOf(*fill.target).type);
   emit(Operation::Fill, result.fills,
-       DeviceProgram::FillCall{addressOf(*fill.target), bytes}, 0);
+       DeviceProgram::FillCall{addressOf(*fill.target), bytes}, noSite,
+       {0, static_cast<int64_t>(bytes)});
   return Status();
 }
 
@@ -168,7 +186,9 @@ void Resolver::emitMove(format::ElementType type, const Box &source,
   description.partial = {0};
   DeviceProgram::MoveCall call{
       transport::makeTask({common, {0}, {0}}, description), from, to};
-  emit(Operation::Move, result.moves, std::move(call), site);
+  emit(Operation::Move, result.moves, std::move(call), site,
+       {0, static_cast<int64_t>(2 * common.elements() *
+                                format::elementSize(type))});
 }
 
 Status Resolver::resolveMove(const format::MoveT &move) {
@@ -278,6 +298,7 @@ Result<DeviceProgram> DeviceProgram::resolve(const Environment &environment) {
   const format::ProgramT &program =
       *environment.plan->programs[environment.program];
   CLEAVE_TRY(resolver.resolveProgram().in("program `" + program.name + "`"));
+  result.works.resize(result.code.size());
   return result;
 }
 

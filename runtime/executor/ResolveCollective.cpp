@@ -253,6 +253,9 @@ Status Resolver::resolveCollective(const format::CollectiveT &collective) {
     }
     found = meeting.channels.emplace(std::move(key), *channel).first;
   }
+  // Each element is written once, and read once for each term of its sum.
+  int64_t terms =
+      1 + *std::max_element(meeting.partial.begin(), meeting.partial.end());
   started[collective.id] = {static_cast<uint32_t>(result.collectives.size()),
                             collective.site};
   emit(Operation::Start, result.collectives,
@@ -263,7 +266,7 @@ Status Resolver::resolveCollective(const format::CollectiveT &collective) {
                      collective.kind == format::CollectiveKind::Slice
                          ? std::vector<uint32_t>()
                          : collective.group)},
-       collective.site);
+       collective.site, {0, bytesOf(*collective.target) * (1 + terms)});
   return Status();
 }
 

@@ -182,7 +182,7 @@ Status PipelineResolver::resolveMessages(const Step &step) {
                *channel, isSend ? r.addressOf(*message.source) : Address(),
                isSend ? Address() : r.addressOf(*message.target),
                r.trafficOf(format::TrafficKind::Send, pipeline.pipe)},
-           noSite);
+           noSite, {0, isSend ? 0 : 2 * r.bytesOf(*message.target)});
     (isSend ? sends : receives[gradient])[r.cell].push_back(index);
   }
   return Status();

@@ -92,10 +92,14 @@ private:
   Address addressOf(const View &view) const;
   template <typename Call>
   void emit(Operation::Kind kind, std::vector<Call> &list, Call call,
-            uint32_t site) {
+            uint32_t site, DeviceProgram::Work work = {}) {
     result.code.push_back({kind, site, static_cast<uint32_t>(list.size())});
     list.push_back(std::move(call));
+    result.works.resize(result.code.size());
+    result.works.back() = work;
   }
+  /// Of what this device has of a view.
+  int64_t bytesOf(const View &view) const;
   void emitMove(format::ElementType type, const transport::Box &source,
                 const transport::Box &target, Address from, Address to,
                 uint32_t site);

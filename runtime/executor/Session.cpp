@@ -373,7 +373,7 @@ Session::open(std::shared_ptr<const format::PlanFile> file,
   Implementation &self = *session->implementation;
   self.file = std::move(file);
   self.engineOptions = {options.transportDelay, options.stepDelay,
-                        options.iterationDelay};
+                        options.iterationDelay, options.withoutCollectives};
   Result<size_t> index = self.findPlan(plan);
   if (!index) {
     return index.status();
@@ -753,6 +753,24 @@ Status Session::writeTrace(const std::string &path,
 
 const std::vector<EventList> &Session::events() const {
   return implementation->events;
+}
+
+void Session::clearEvents() {
+  implementation->traced.clear();
+  for (EventList &events : implementation->events) {
+    events.clear();
+  }
+}
+
+std::vector<std::vector<SiteWork>>
+Session::work(const std::string &program) const {
+  const Engine &engine = *implementation->engine;
+  std::vector<std::vector<SiteWork>> result;
+  for (int64_t at = 0; at < engine.coordinates(); ++at) {
+    result.push_back(
+        engine.workOf(at, static_cast<size_t>(engine.find(program))));
+  }
+  return result;
 }
 
 } // namespace cleave::executor

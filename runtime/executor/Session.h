@@ -44,6 +44,9 @@ struct SessionOptions {
   std::function<void(int64_t device, const format::Step &step)> stepDelay;
   /// The same at the end of each iteration of an outermost loop.
   std::function<void(int64_t device)> iterationDelay;
+  /// For benchmarks: collectives move nothing and wait for nobody, so that all
+  /// results are wrong.
+  bool withoutCollectives = false;
 };
 
 struct HopOptions {
@@ -175,7 +178,12 @@ public:
   void startTrace(size_t limit = size_t(1) << 20);
   Status writeTrace(const std::string &path,
                     const TraceGroup &beside = {}) const;
+  /// Since the last hop, by coordinate.
   const std::vector<EventList> &events() const;
+  /// Forgets them, so that a trace without end needs no more memory.
+  void clearEvents();
+  /// What one run of a program does, by coordinate.
+  std::vector<std::vector<SiteWork>> work(const std::string &program) const;
 
 private:
   Session();

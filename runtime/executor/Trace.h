@@ -47,6 +47,16 @@ struct Event {
 /// What one device noted.
 using EventList = std::vector<Event>;
 
+/// What all instructions of a kind and site do in one run of a program on one
+/// device. Waits do nothing: their collective's bytes are its start's.
+struct SiteWork {
+  EventKind kind = EventKind::Kernel;
+  uint32_t site = 0;
+  int64_t calls = 0;
+  double operations = 0; ///< additions and multiplications in products
+  double bytes = 0;      ///< of operands and results, each once
+};
+
 uint64_t traceClock();
 
 /// Rows that no device noted, on the same clock.

@@ -12,7 +12,7 @@
 
 // A norm: two sums over a row and what follows are one kernel.
 // CHECK-LABEL: exec.program @norm
-// CHECK: exec.kernel @k{{[0-9]+}}_mul(
+// CHECK: exec.kernel @mul_{{[0-9a-f]+}}(
 // CHECK-NOT: exec.kernel
 func.func @norm(%x: !be, %g: !e) -> !be {
   %n = clv.constant 0.03125 : f32 -> !f
@@ -30,8 +30,8 @@ func.func @norm(%x: !be, %g: !e) -> !be {
 // A sum over rows joins what reads the same rows, but what reads the sum
 // comes after.
 // CHECK-LABEL: exec.program @columns
-// CHECK: exec.kernel @k{{[0-9]+}}_exp_reduce(
-// CHECK: exec.kernel @k{{[0-9]+}}_sub(
+// CHECK: exec.kernel @exp_reduce_{{[0-9a-f]+}}(
+// CHECK: exec.kernel @sub_{{[0-9a-f]+}}(
 // CHECK-NOT: exec.kernel
 func.func @columns(%x: !be) -> (!be, !be) {
   %y = clv.exp %x : (!be) -> !be
@@ -42,9 +42,9 @@ func.func @columns(%x: !be) -> (!be, !be) {
 
 // The kernel after a contraction does not join the one before it.
 // CHECK-LABEL: exec.program @around
-// CHECK: exec.kernel @k{{[0-9]+}}_exp(
+// CHECK: exec.kernel @exp_{{[0-9a-f]+}}(
 // CHECK: exec.contract
-// CHECK: exec.kernel @k{{[0-9]+}}_mul(
+// CHECK: exec.kernel @mul_{{[0-9a-f]+}}(
 // CHECK-NOT: exec.kernel
 func.func @around(%x: !be, %w: !ek) -> (!be, !bk) {
   %a = clv.exp %x : (!be) -> !be
@@ -57,7 +57,7 @@ func.func @around(%x: !be, %w: !ek) -> (!be, !bk) {
 // A mask is computed where it is read: it has no memory.
 // CHECK-LABEL: exec.program @mask
 // CHECK-NOT: i1
-// CHECK: exec.kernel @k{{[0-9]+}}_select(%mask.argument0, %{{[0-9]+}}) with [size %e, size %b, begin %b, begin %e]
+// CHECK: exec.kernel @select_{{[0-9a-f]+}}(%mask.argument0, %{{[0-9]+}}) with [size %e, size %b, begin %b, begin %e]
 // CHECK-NOT: exec.kernel
 func.func @mask(%x: !be) -> !be {
   %i = clv.index -> tensor<4xi32, #clv.dims<b>>
@@ -70,9 +70,9 @@ func.func @mask(%x: !be) -> !be {
 
 // Equal groups share one kernel.
 // CHECK-LABEL: exec.program @twice
-// CHECK: exec.kernel @[[K:k[0-9]+]]_tanh(
+// CHECK: exec.kernel @[[K:tanh_[0-9a-f]+]](
 // CHECK: exec.contract
-// CHECK: exec.kernel @[[K]]_tanh(
+// CHECK: exec.kernel @[[K]](
 func.func @twice(%x: !be, %w: !ek) -> !bk {
   %a = clv.tanh %x : (!be) -> !be
   %d = clv.dot %a, %w over ["e"] : (!be, !ek) -> !bk

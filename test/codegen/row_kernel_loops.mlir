@@ -6,7 +6,7 @@
 !b = tensor<4xf32, #clv.dims<b>>
 !be = tensor<4x32xf32, #clv.dims<b, e>>
 
-// CHECK: func.func @k0_mul(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr)
+// CHECK: func.func @mul_{{[0-9a-f]+}}(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr)
 // CHECK: scf.for
 // CHECK:   scf.for {{.*}} iter_args({{.*}}) -> (vector<16xf32>)
 // CHECK:     llvm.load

@@ -8,7 +8,7 @@
 
 // A new parameter is written over the old one.
 // CHECK-LABEL: exec.program @update arena 0
-// CHECK: exec.kernel @k{{[0-9]+}}_sub(%w, %update.argument1, %w)
+// CHECK: exec.kernel @sub_{{[0-9a-f]+}}(%w, %update.argument1, %w)
 // CHECK-NOT: move
 func.func @update(%p: !be {clv.role = "param", clv.path = "w"}, %g: !be) -> (!be {clv.result = "param", clv.path = "w"}) {
   %n = clv.sub %p, %g : (!be, !be) -> !be
@@ -17,7 +17,7 @@ func.func @update(%p: !be {clv.role = "param", clv.path = "w"}, %g: !be) -> (!be
 
 // Not where the old one is still read: then it is copied at the end.
 // CHECK-LABEL: exec.program @keep
-// CHECK: exec.kernel {{.*}}_sub(%w, %keep.argument1, %[[N:[0-9]+]])
+// CHECK: exec.kernel @sub_{{[0-9a-f]+}}(%w, %keep.argument1, %[[N:[0-9]+]])
 // CHECK: exec.contract %w, %[[N]] ->
 // CHECK: exec.move %[[N]] -> %w
 func.func @keep(%p: !be {clv.role = "param", clv.path = "w"}, %g: !be) -> (!be {clv.result = "param", clv.path = "w"}, !f) {
@@ -58,7 +58,7 @@ func.func @order(%m: tensor<32xi1, #clv.dims<e>>, %x: !be, %w: tensor<32x8xf32, 
 // Running sums have their operand's order, whatever the order in the type.
 // CHECK-LABEL: exec.program @sums
 // CHECK-NOT: f32[%e, %b]
-// CHECK: exec.kernel {{.*}}_cumsum
+// CHECK: exec.kernel @cumsum_
 func.func @sums(%x: !be, %w: tensor<32x8xf32, #clv.dims<e, k>>) -> tensor<4x8xf32, #clv.dims<b, k>> {
   %c = clv.cumsum %x along "b" : (!be) -> tensor<32x4xf32, #clv.dims<e, b>>
   %d = clv.dot %c, %w over ["e"] : (tensor<32x4xf32, #clv.dims<e, b>>, tensor<32x8xf32, #clv.dims<e, k>>) -> tensor<4x8xf32, #clv.dims<b, k>>
@@ -67,7 +67,7 @@ func.func @sums(%x: !be, %w: tensor<32x8xf32, #clv.dims<e, k>>) -> tensor<4x8xf3
 
 // They are written over it where nothing else reads it.
 // CHECK-LABEL: exec.program @sum_in_place arena 0
-// CHECK: exec.kernel {{.*}}_cumsum(%w, %w)
+// CHECK: exec.kernel @cumsum_{{[0-9a-f]+}}(%w, %w)
 // CHECK-NOT: exec.move
 func.func @sum_in_place(%p: !be {clv.role = "param", clv.path = "w"}) -> (!be {clv.result = "param", clv.path = "w"}) {
   %n = clv.cumsum %p along "e" : (!be) -> !be

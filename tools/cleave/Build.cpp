@@ -62,13 +62,20 @@ int buildCommand(const Options &options) {
     std::cerr << "error: " << status.message() << "\n";
     return WrongInput;
   }
+  if (!result->keepsKernels) {
+    std::cerr << "note: compiled kernels could not be kept for other builds\n"
+              << "help: see --kernel-cache\n";
+  }
   double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
           .count();
   std::cout << output << ": " << result->set.plans.size() << " plans of "
             << result->set.model << ", " << result->set.symbols.size()
-            << " kernels, "
-            << formatBytes(static_cast<int64_t>(result->kernels.size()))
+            << " kernels, ";
+  if (result->kernelsInCache > 0) {
+    std::cout << result->kernelsInCache << " of them from the cache, ";
+  }
+  std::cout << formatBytes(static_cast<int64_t>(result->kernels.size()))
             << " of code, in ";
   std::cout.precision(seconds < 10 ? 2 : 0);
   std::cout << (seconds < 10 ? std::defaultfloat : std::fixed) << seconds

@@ -55,6 +55,11 @@ struct Adder {
                    "processor to build for: `host`, or `baseline` (x86-64-v3, "
                    "runs on machines without AVX-512)")
         ->check(CLI::IsMember({"host", "baseline"}));
+    app.add_option("--kernel-cache", options.kernelCache,
+                   "where compiled kernels are kept for other builds: a folder "
+                   "that may be deleted at any time, or `off`; default: "
+                   "$CLEAVE_KERNEL_CACHE, or cleave/kernels in $XDG_CACHE_HOME")
+        ->type_name("FOLDER|off");
   }
 };
 
@@ -275,6 +280,11 @@ int runCommandLine(int argc, char **argv) {
       ->check(checkSize);
   run.app.add_option("--trace", options.trace,
                      "write a timeline that Perfetto opens");
+  run.app.add_flag("--profile", options.profile,
+                   "say at the end where the time of steps went, by operation "
+                   "and source line, beside what this machine does at best");
+  run.app.add_option("--profile-json", options.profileJson,
+                     "write that as JSON, with every operation");
   run.app.add_option("--metrics", options.metrics,
                      "write a JSON line for each step");
   run.app.add_option("--prometheus", options.prometheus,

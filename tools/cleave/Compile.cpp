@@ -443,12 +443,17 @@ bool Compiler::lowerPlan(ModuleOp module, const Pipelined &pipelined,
     return false;
   }
   emit::Shared shared{leaves, inputs};
-  auto emitted = emit::emitPlan(module, name, shared, *library);
+  emit::LeastArenas least; // for reports alone
+  auto emitted = emit::emitPlan(module, name, shared, *library,
+                                options.objectCode ? nullptr : &least);
   if (!emitted) {
     internal("plan `" + name + "`: " + llvm::toString(emitted.takeError()));
     return false;
   }
   recordMemory(**emitted, report);
+  for (StageMemory &stage : report.memory) {
+    stage.leastArena = least.count("train") ? least["train"] : -1;
+  }
   result.set.plans.push_back(std::move(*emitted));
   return true;
 }
@@ -761,6 +766,10 @@ void Compiler::describeShared() {
   }
   codegen::TargetOptions target;
   target.native = frontend.options.target == "host";
+  const std::string &cache = frontend.options.kernelCache;
+  target.cache = cache.empty()    ? codegen::defaultCacheFolder()
+                 : cache == "off" ? ""
+                                  : cache;
   library.emplace(frontend.context, target);
 }
 
@@ -806,6 +815,8 @@ bool Compiler::finishKernels() {
     return false;
   }
   result.kernels.assign(image->begin(), image->end());
+  result.kernelsInCache = library->found();
+  result.keepsKernels = library->keepsKernels();
   return true;
 }
 

@@ -72,7 +72,9 @@ struct Compilation {
   std::optional<run::Elaborated> run;
   format::PlanSetT set; ///< where emitted
   std::vector<char> kernels;
-  bool stopped = false; ///< by stopAfter, not by an error
+  size_t kernelsInCache = 0; ///< which were not compiled again
+  bool keepsKernels = true;  ///< false: the cache's folder took none
+  bool stopped = false;      ///< by stopAfter, not by an error
 
   const sema::Model &model() const { return *entries.front().model; }
 };

@@ -446,6 +446,7 @@ void explainJson(const std::vector<PlanReport> &reports,
                                 {"gradients", stage.gradients},
                                 {"optimizer", stage.optimizer},
                                 {"arena", stage.arena},
+                                {"least_arena", stage.leastArena},
                                 {"slots", stage.slots},
                                 {"peak", stage.peak()}});
     }

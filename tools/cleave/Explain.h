@@ -27,8 +27,9 @@ struct TransferReport;
 /// Bytes of the device of a stage that has most. Gradients lie in the arena.
 struct StageMemory {
   int64_t params = 0, gradients = 0, optimizer = 0;
-  int64_t arena = -1; ///< of `train`; -1 where buffers were not planned
-  int64_t slots = 0;  ///< for the microbatches that are under way
+  int64_t arena = -1;      ///< of `train`; -1 where buffers were not planned
+  int64_t leastArena = -1; ///< its lower bound (compiler/emit/Least.h)
+  int64_t slots = 0;       ///< for the microbatches that are under way
 
   int64_t peak() const { return params + optimizer + arena + slots; }
 };

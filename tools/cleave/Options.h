@@ -36,6 +36,7 @@ struct Options {
   bool json = false; ///< of results
   bool jsonDiagnostics = false;
   std::string target = "host"; ///< host or baseline
+  std::string kernelCache;     ///< a folder or `off`; empty: the default
   bool probe = false;
 
   // run and sample
@@ -45,6 +46,8 @@ struct Options {
   std::string save;
   std::string load;
   std::string trace;
+  bool profile = false;
+  std::string profileJson; ///< a file
   std::string metrics;
   std::string dumpBatches;
   std::string resume;          ///< a folder of snapshots

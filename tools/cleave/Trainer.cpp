@@ -11,6 +11,7 @@
 #include "runtime/support/Stop.h"
 #include "tools/cleave/Explain.h"
 #include "tools/cleave/PipelineReport.h"
+#include "tools/cleave/ProfileReport.h"
 #include "tools/cleave/Timeline.h"
 
 #include <algorithm>
@@ -215,7 +216,7 @@ Status Trainer::openBatches() {
 /// What would fail after the last step fails before the first.
 Status Trainer::openFiles() {
   for (const std::string &path :
-       {options.save, options.trace, options.prometheus}) {
+       {options.save, options.trace, options.profileJson, options.prometheus}) {
     if (!path.empty()) {
       CLEAVE_TRY(ReplacedFile::check(path));
     }
@@ -275,7 +276,10 @@ Status Trainer::prepare() {
   CLEAVE_TRY(openFiles());
   CLEAVE_TRY(prepareHops());
   CLEAVE_TRY(openControl());
-  if (!options.trace.empty()) {
+  if (options.profile || !options.profileJson.empty()) {
+    profiler.emplace("train", /*skipped=*/1);
+  }
+  if (profiler || !options.trace.empty()) {
     session->startTrace();
   }
   return Status();
@@ -318,6 +322,12 @@ Status Trainer::trainStep() {
     current = hop.before;
   }
   CLEAVE_TRY(session->train(batches->feeds()));
+  if (profiler) {
+    profiler->add(*session);
+    if (options.trace.empty()) {
+      session->clearEvents();
+    }
+  }
   Result<float> value = session->scalar("train", format::OutputKind::Loss);
   if (!value) {
     return value.status();
@@ -548,6 +558,33 @@ Status Trainer::writeTrace() {
   return Status();
 }
 
+Status Trainer::writeProfile() {
+  std::vector<executor::PlanProfile> profiles = profiler->profiles();
+  if (profiles.empty()) {
+    std::cerr << "note: there is no profile: the first step under a plan does "
+                 "not count, and there was no other\n";
+  }
+  std::string json;
+  for (const executor::PlanProfile &profile : profiles) {
+    executor::Bound bound =
+        executor::measureBound(static_cast<int64_t>(profile.seconds.size()));
+    if (options.profile) {
+      std::printf("\n%s", profileText(profile, bound).c_str());
+    }
+    json += (json.empty() ? "" : ",\n") + profileJson(profile, bound);
+  }
+  if (options.profileJson.empty()) {
+    return Status();
+  }
+  Result<ReplacedFile> file = ReplacedFile::create(options.profileJson);
+  if (!file) {
+    return file.status();
+  }
+  json = "[" + json + "]\n";
+  CLEAVE_TRY(file->write(json.data(), json.size()));
+  return file->commit();
+}
+
 Status Trainer::finish() {
   if (snapshots) {
     snapshots->finish();
@@ -564,7 +601,10 @@ Status Trainer::finish() {
       std::printf("saved %s\n", options.save.c_str());
     }
   }
-  return options.trace.empty() ? Status() : writeTrace();
+  if (!options.trace.empty()) {
+    CLEAVE_TRY(writeTrace());
+  }
+  return profiler ? writeProfile() : Status();
 }
 
 } // namespace cleave::tools

@@ -8,6 +8,7 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_TRAINER_H
 #define CLEAVE_TOOLS_CLEAVE_TRAINER_H
 
+#include "runtime/executor/Profile.h"
 #include "runtime/metrics/Metrics.h"
 #include "runtime/policy/Rules.h"
 #include "runtime/state/Snapshots.h"
@@ -54,7 +55,7 @@ public:
   /// Everything that can fail before the first step.
   Status prepare();
   Status train();
-  /// Checkpoint and trace.
+  /// Checkpoint, trace and profile.
   Status finish();
   bool wasStopped() const { return stopped; }
   /// What ended the run early without harm to the state.
@@ -106,6 +107,7 @@ private:
   int64_t snapshotEvery() const;
   Status writeMetrics(bool evaluated);
   Status writeTrace();
+  Status writeProfile();
   void report(double seconds, bool last);
   /// Prints a line of its own, beside the progress.
   void say(const std::string &line);
@@ -138,6 +140,7 @@ private:
   std::vector<double> stageTimes; ///< of the step, where a rule reads them
   std::vector<double> traffic;    ///< the same: see Readings
   state::SumOfSquares squares;
+  std::optional<executor::Profiler> profiler;
   bool stopped = false;
   bool stoppedByRule = false;
   Status trouble;

@@ -7,6 +7,8 @@
 
 #include "runtime/executor/Session.h"
 #include "TestPlan.h"
+#include "runtime/executor/Bound.h"
+#include "runtime/executor/Profile.h"
 #include "runtime/support/File.h"
 
 #include <gtest/gtest.h>
@@ -277,6 +279,111 @@ TEST(Session, Trace) {
   EXPECT_EQ(names["start all_gather tensor"], 4 * layers);
   EXPECT_EQ(names["dot"], 4 * (layers + 1));
   EXPECT_EQ(names["train"], 4);
+}
+
+/// The products of all steps on all devices, and the calls of contractions.
+static std::pair<double, int64_t> productsOf(const PlanProfile &profile) {
+  double operations = 0;
+  int64_t calls = 0;
+  for (const ProfiledOperation &operation : profile.operations) {
+    operations += operation.work.operations;
+    if (operation.work.kind == EventKind::Contraction) {
+      calls += operation.work.calls;
+    }
+  }
+  return {operations, calls};
+}
+
+TEST(Session, ProfileAddsUp) {
+  std::unique_ptr<Session> session = openSession("wide");
+  session->startTrace();
+  Profiler profiler("train", /*skipped=*/1);
+  std::vector<int32_t> ids = someIds();
+  constexpr int steps = 4;
+  for (int step = 0; step < steps; ++step) {
+    ASSERT_TRUE(session->train({{"ids", ids}}).ok());
+    profiler.add(*session);
+    if (step % 2) {
+      session->clearEvents(); // or not: what was read is not read again
+    }
+  }
+  std::vector<PlanProfile> profiles = profiler.profiles();
+  ASSERT_EQ(profiles.size(), 1u);
+  const PlanProfile &profile = profiles.front();
+  EXPECT_EQ(profile.plan->name, "wide");
+  EXPECT_EQ(profile.steps, steps - 1);
+  ASSERT_EQ(profile.seconds.size(), 4u);
+  // Products: x . w in each layer, cut by both axes; the gradient's summed dim
+  // by data, and all of it on both devices of tensor.
+  auto [operations, calls] = productsOf(profile);
+  EXPECT_EQ(operations, 2.0 * batch * in * out * (layers + 2) * (steps - 1));
+  EXPECT_EQ(calls, 4 * (layers + 1) * (steps - 1));
+  for (size_t device = 0; device < 4; ++device) {
+    double inside = 0;
+    for (const ProfiledOperation &operation : profile.operations) {
+      EXPECT_GE(operation.seconds[device], 0);
+      inside += operation.seconds[device];
+    }
+    EXPECT_GT(inside, 0);
+    EXPECT_LE(inside, profile.seconds[device]);
+  }
+}
+
+TEST(Session, ProfileCountsBytes) {
+  std::unique_ptr<Session> session = openSession("data");
+  session->startTrace();
+  Profiler profiler("train", /*skipped=*/0);
+  std::vector<int32_t> ids = someIds();
+  ASSERT_TRUE(session->train({{"ids", ids}}).ok());
+  profiler.add(*session);
+  std::vector<PlanProfile> profiles = profiler.profiles();
+  ASSERT_EQ(profiles.size(), 1u);
+  double moved = 0, contracted = 0;
+  for (const ProfiledOperation &operation : profiles.front().operations) {
+    if (operation.work.kind == EventKind::Contraction) {
+      contracted += operation.work.bytes;
+    }
+    const format::PlanT &plan = session->plan();
+    if (operation.work.kind == EventKind::Start &&
+        plan.sites[operation.work.site]->name == "all_reduce data") {
+      moved = operation.work.bytes;
+    }
+  }
+  // A scalar of f32 on each of 8 devices: written once, read 8 times.
+  EXPECT_EQ(moved, 8 * (1 + 8) * 4);
+  // x and h are cut by data, w and the gradient are whole on each device.
+  double xh = batch * (in + out), w = in * out;
+  EXPECT_EQ(contracted, 4 * (layers * (xh + 8 * w) + xh + 8 * w));
+}
+
+TEST(Session, ProfileOfAnotherPlanIsItsOwn) {
+  std::unique_ptr<Session> session = openSession("wide");
+  session->startTrace();
+  Profiler profiler("train", /*skipped=*/0);
+  std::vector<int32_t> ids = someIds();
+  for (const char *plan : {"wide", "data"}) {
+    ASSERT_TRUE(session->hop(plan).ok());
+    for (int step = 0; step < 2; ++step) {
+      ASSERT_TRUE(session->train({{"ids", ids}}).ok());
+      profiler.add(*session);
+    }
+  }
+  std::vector<PlanProfile> profiles = profiler.profiles();
+  ASSERT_EQ(profiles.size(), 2u);
+  EXPECT_EQ(profiles[0].seconds.size(), 4u);
+  EXPECT_EQ(profiles[1].plan->name, "data");
+  EXPECT_EQ(profiles[1].steps, 2);
+  EXPECT_EQ(profiles[1].seconds.size(), 8u);
+}
+
+TEST(Session, BoundIsMeasured) {
+  Bound one = measureBound(1), many = measureBound(64);
+  EXPECT_GT(one.operations, 1e8);
+  EXPECT_GT(one.bytes, 1e7);
+  EXPECT_GT(many.operations, 0);
+  if (std::thread::hardware_concurrency() < 32) {
+    EXPECT_LT(many.operations, one.operations); // they share the cores
+  }
 }
 
 TEST(Session, MeshThatIsTooLarge) {
