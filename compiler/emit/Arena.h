@@ -6,20 +6,27 @@
 // Definition. A buffer has a size and a closed interval of positions of the
 // program at which it must keep its bytes. Buffers whose intervals meet must
 // not overlap in memory. Placing them in the least memory is NP-hard (dynamic
-// storage allocation); here the largest buffer goes first, each into the
-// smallest gap that holds it among those already placed whose intervals meet
-// its own.
+// storage allocation). A placement takes the buffers in an order, each into the
+// smallest gap that holds it (or the lowest) among those already placed whose
+// intervals meet its own. Several orders are tried, the largest first and so
+// on; then some times more with what ended highest moved to the front. The best
+// counts. Least.h says how good it could be.
 //
 // A loop that runs down frees the slices of one stack from the last on and may
 // write those of another, as many, where the first had its: then the second
 // *trails* the first, and may overlap it though their intervals meet. Let both
-// have n slices, of a and of g bytes, and let slice l of the first be dead when
-// slice l of the second is written. Then in iteration l the first lives up to
-// l * a, the second from l * g on: for each l in [1, n) its offset must be at
-// least l * (a - g) higher. The distance is the largest of these.
+// have n slices, of a and of g bytes. If slice l of the first is dead when
+// slice l of the second is written, then in iteration l the first lives up to
+// l * a, else up to (l + 1) * a: the second trails with a *lag*. It lives from
+// l * g on. For each iteration in which something of the first lives, the
+// second's offset must be so much higher that they do not meet. The distance is
+// the most of these; it is negative where the second may begin lower.
 //
 //   n = 3, a = 128, g = 64: distance 128. First at 0, second at 128: in
-//   iteration 1 the first lives in [0, 128), the second from 192 on.
+//   iteration 1 the first lives in [0, 128), the second from 192 on. With a lag
+//   the distance is 3 * 128 - 2 * 64 = 256, of iteration 2.
+//
+// Where slices differ between devices a is the largest, g the smallest.
 //
 //   A [0,4] 64 bytes, B [2,6] 64, C [5,9] 128
 //     C at 0; A at 0 (C begins after A ends); B at 128        arena: 192 bytes
@@ -51,7 +58,7 @@ struct Trail {
 };
 
 /// The distance of stacks of n slices of `old` and of `next` bytes, aligned.
-int64_t trailDistance(int64_t n, int64_t old, int64_t next);
+int64_t trailDistance(int64_t n, int64_t old, int64_t next, bool lags = false);
 
 /// Sets the offsets and returns the bytes of the arena.
 int64_t placeInArena(std::vector<Interval> &intervals,

@@ -42,6 +42,10 @@ struct Reads {
   int count = 0;
 };
 
+struct SliceBytes {
+  int64_t least = 0, most = 0;
+};
+
 class Placer {
 public:
   Placer(func::FuncOp function, const Actions &actions)
@@ -90,7 +94,7 @@ private:
   void coverValues(const Actions &actions);
   void findTrails(const Action &action);
   bool readsWhole(const Actions &actions, Value stack);
-  std::optional<int64_t> sliceBytes(Value stack) const;
+  SliceBytes sliceBytes(Value stack) const;
   std::vector<Trail> trails; ///< of buffers
 
 public:
@@ -599,25 +603,30 @@ void Placer::coverValues(const Actions &actions) {
   }
 }
 
-/// The bytes of a slice, if they are the same for all slices of all devices.
-std::optional<int64_t> Placer::sliceBytes(Value stack) const {
+/// The bytes of a slice, on the devices that have least and most.
+SliceBytes Placer::sliceBytes(Value stack) const {
   auto attr =
       function->getParentOfType<ModuleOp>()->getAttrOfType<spmd::MeshAttr>(
           spmd::SpmdDialect::kMesh);
   layout::Mesh mesh = attr ? spmd::fromAttr(attr) : layout::Mesh();
+  auto type = cast<RankedTensorType>(stack.getType());
   codegen::Extents extents = codegen::extentsOf(stack);
+  int64_t least = codegen::elementBytes(type);
   for (const codegen::Extent &extent : llvm::drop_begin(extents)) {
     int64_t pieces = 1;
+    bool byRule = true; // pieces differ by one at most
     if (extent.split) {
       for (auto atom : extent.split.getAtoms()) {
         pieces *= mesh.atoms[atom].size;
       }
+      byRule = extent.split.getUnit() == 1 && extent.split.getCuts().empty();
     }
-    if (extent.largest * pieces != extent.size) {
-      return std::nullopt;
-    }
+    least *= extent.largest * pieces == extent.size ? extent.largest
+             : byRule                               ? extent.size / pieces
+                                                    : 0;
   }
-  return bytesOf(stack) / std::max<int64_t>(1, extents.front().largest);
+  return {least,
+          bytesOf(stack) / std::max<int64_t>(1, extents.front().largest)};
 }
 
 /// Whether actions in a loop read all of a stack.
@@ -639,8 +648,8 @@ bool Placer::readsWhole(const Actions &actions, Value stack) {
   return false;
 }
 
-/// Pairs of a stack that a loop running down reads last, and one that it makes,
-/// each slice after the last read of the other's.
+/// Pairs of a stack that a loop running down reads last, and one that it makes:
+/// with a lag where a slice is made before the other's last read.
 void Placer::findTrails(const Action &action) {
   auto repeat = cast<clv::RepeatOp>(action.op);
   auto isFree = [&](const Buffer &buffer) {
@@ -655,23 +664,21 @@ void Placer::findTrails(const Action &action) {
        llvm::zip(repeat.getStacked(), repeat.getStackedArguments())) {
     Place place = result.places.lookup(argument);
     Value stack = rootOf(operand);
-    std::optional<int64_t> bytes = sliceBytes(operand);
     const Buffer &buffer = result.buffers[place.buffer];
-    if (!bytes || !isFree(buffer) || buffer.end > action.end ||
+    if (!isFree(buffer) || buffer.end > action.end ||
         placeOf(stack).loop >= 0 || readsWhole(action.body, stack)) {
       continue;
     }
     int64_t last = std::max(action.begin, reads.lookup(argument).last);
     int64_t &entry = lastReads.try_emplace(place.buffer, last).first->second;
     entry = std::max(entry, last);
-    olds[place.buffer] = {operand, *bytes};
+    olds[place.buffer] = {operand, sliceBytes(operand).most};
   }
   auto yielded =
       repeat.getYield()->getOperands().drop_front(repeat.getCarried().size());
   for (auto [value, stack] : llvm::zip(yielded, repeat.getStackedResults())) {
     int next = result.places.lookup(stack).buffer;
-    std::optional<int64_t> bytes = sliceBytes(stack);
-    if (!bytes || !isFree(result.buffers[next]) ||
+    if (!isFree(result.buffers[next]) ||
         result.buffers[next].begin < action.begin) {
       continue;
     }
@@ -679,13 +686,13 @@ void Placer::findTrails(const Action &action) {
     bool isMadeThere = placeOf(value).buffer == next && makers.contains(root);
     int64_t first = isMadeThere ? makers.lookup(root)->begin : action.end;
     for (auto &[buffer, old] : olds) {
-      if (buffer != next && lastReads.lookup(buffer) < first &&
-          codegen::extentsOf(old.first).front() ==
-              codegen::extentsOf(stack).front()) {
+      if (buffer != next && codegen::extentsOf(old.first).front() ==
+                                codegen::extentsOf(stack).front()) {
         int64_t slices = codegen::extentsOf(stack).front().largest;
-        trails.push_back({static_cast<size_t>(buffer),
-                          static_cast<size_t>(next),
-                          trailDistance(slices, old.second, *bytes)});
+        trails.push_back(
+            {static_cast<size_t>(buffer), static_cast<size_t>(next),
+             trailDistance(slices, old.second, sliceBytes(stack).least,
+                           lastReads.lookup(buffer) >= first)});
       }
     }
   }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <map>
 #include <random>
 
 using namespace cleave::emit;
@@ -42,8 +43,11 @@ TEST(Arena, TakesTheSmallestGapThatHolds) {
 TEST(Arena, AStackTrailsAnother) {
   EXPECT_EQ(trailDistance(3, 128, 64), 128);
   EXPECT_EQ(trailDistance(3, 64, 64), 0);
-  EXPECT_EQ(trailDistance(3, 64, 256), 0);
-  EXPECT_EQ(trailDistance(1, 512, 64), 0);
+  EXPECT_EQ(trailDistance(3, 64, 256), -192);
+  EXPECT_EQ(trailDistance(1, 512, 64), -64);
+  EXPECT_EQ(trailDistance(3, 128, 64, /*lags=*/true), 256);
+  EXPECT_EQ(trailDistance(3, 64, 256, /*lags=*/true), 64);
+  EXPECT_EQ(trailDistance(1, 512, 64, /*lags=*/true), 512);
   std::vector<Interval> intervals = {{384, 0, 9, -1}, {192, 5, 12, -1}};
   EXPECT_EQ(placeInArena(intervals), 576);
   EXPECT_EQ(placeInArena(intervals, {{0, 1, 128}}), 384);
@@ -51,52 +55,52 @@ TEST(Arena, AStackTrailsAnother) {
 }
 
 /// Stacks that trail others, taken apart into slices: no two that live in one
-/// iteration overlap.
+/// iteration overlap, on devices with the largest slices or smaller ones.
 TEST(Arena, SlicesThatLiveTogetherNeverOverlap) {
   std::mt19937 random(5);
   size_t overlaps = 0;
   for (int round = 0; round < 300; ++round) {
     int64_t n = 1 + random() % 5;
     std::vector<Interval> intervals;
-    std::vector<int64_t> slices;
+    std::vector<int64_t> slices, least;
     std::vector<Trail> trails;
+    std::map<std::pair<size_t, size_t>, bool> lags; // of pairs that trail
     size_t olds = 1 + random() % 4, nexts = 1 + random() % 4;
     for (size_t i = 0; i < olds + nexts; ++i) {
       slices.push_back(4 * (1 + random() % 100));
+      least.push_back(random() % 2 ? slices[i] : slices[i] / 2 / 4 * 4);
       bool isOld = i < olds;
       intervals.push_back({n * slices[i], isOld ? 0 : 5, isOld ? 9 : 12, 0});
       for (size_t old = 0; !isOld && old < olds; ++old) {
         if (random() % 3) {
-          trails.push_back({old, i, trailDistance(n, slices[old], slices[i])});
+          bool lag = lags[{old, i}] = random() % 2;
+          trails.push_back(
+              {old, i, trailDistance(n, slices[old], least[i], lag)});
         }
       }
     }
     placeInArena(intervals, trails);
-    auto trailing = [&](size_t old, size_t next) {
-      return std::any_of(trails.begin(), trails.end(), [&](const Trail &t) {
-        return t.old == old && t.next == next;
-      });
-    };
-    // In iteration l, once slice l is made: what lives of each pair.
-    for (int64_t l = n; l-- > 0;) {
-      for (size_t a = 0; a < intervals.size(); ++a) {
-        for (size_t b = 0; b < intervals.size(); ++b) {
-          if (a == b) {
-            continue;
+    for (const std::vector<int64_t> &sizes : {slices, least}) {
+      // In iteration l, once slice l is made: what lives of each pair.
+      for (int64_t l = n; l-- > 0;) {
+        for (size_t a = 0; a < intervals.size(); ++a) {
+          for (size_t b = 0; b < intervals.size(); ++b) {
+            if (a == b || lags.contains({b, a})) {
+              continue;
+            }
+            int64_t aEnd = n, bBegin = 0;
+            if (auto lag = lags.find({a, b}); lag != lags.end()) {
+              aEnd = l + lag->second;
+              bBegin = l;
+            }
+            int64_t aFrom = intervals[a].offset, aTo = aFrom + aEnd * sizes[a],
+                    bFrom = intervals[b].offset + bBegin * sizes[b],
+                    bTo = intervals[b].offset + n * sizes[b];
+            EXPECT_FALSE(aFrom < aTo && bFrom < bTo && aFrom < bTo &&
+                         bFrom < aTo);
+            overlaps += intervals[a].offset < bTo &&
+                        intervals[b].offset < aFrom + n * sizes[a];
           }
-          int64_t aEnd = n, bBegin = 0;
-          if (trailing(a, b)) {
-            aEnd = l;
-            bBegin = l;
-          } else if (trailing(b, a)) {
-            continue;
-          }
-          int64_t aFrom = intervals[a].offset, aTo = aFrom + aEnd * slices[a],
-                  bFrom = intervals[b].offset + bBegin * slices[b],
-                  bTo = intervals[b].offset + n * slices[b];
-          EXPECT_FALSE(aFrom < aTo && aFrom < bTo && bFrom < aTo);
-          overlaps += intervals[a].offset < bTo &&
-                      intervals[b].offset < aFrom + n * slices[a];
         }
       }
     }
