@@ -192,7 +192,7 @@ private:
   std::vector<Operation> code;
   std::vector<uint32_t> ends; ///< of the body's instructions, in `code`
   uint32_t update = 0;        ///< where it begins in `code`
-  std::vector<Work> works; ///< by position in `code`
+  std::vector<Work> works;    ///< by position in `code`
   std::vector<KernelCall> kernels;
   std::vector<Patch> patches;
   std::vector<void *> pointers;
