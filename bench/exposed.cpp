@@ -7,7 +7,8 @@
 //
 // Trains with random ids, and in turns with a second session whose collectives
 // move nothing and wait for nobody. Prints one line of JSON: the seconds of
-// each step with and without them.
+// each step with and without them, and those of the processor, which tell
+// copying from waiting.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +18,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <random>
 #include <string>
@@ -29,6 +31,13 @@ namespace {
 int fail(const Status &status) {
   std::fprintf(stderr, "error: %s\n", status.message().c_str());
   return 1;
+}
+
+double processorSeconds() {
+  timespec time;
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) +
+         static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 /// A session and its batch.
@@ -68,16 +77,21 @@ public:
     return Status();
   }
 
-  Status step(std::vector<double> *seconds) {
+  Status step(bool counts) {
     auto begin = std::chrono::steady_clock::now();
+    double used = processorSeconds();
     CLEAVE_TRY(session->train(feeds));
-    if (seconds) {
-      seconds->push_back(std::chrono::duration<double>(
-                             std::chrono::steady_clock::now() - begin)
-                             .count());
+    if (counts) {
+      seconds.push_back(std::chrono::duration<double>(
+                            std::chrono::steady_clock::now() - begin)
+                            .count());
+      processor.push_back(processorSeconds() - used);
     }
     return Status();
   }
+
+  std::vector<double> seconds;   ///< of each step
+  std::vector<double> processor; ///< of all threads together
 
 private:
   std::unique_ptr<executor::Session> session;
@@ -113,15 +127,17 @@ int main(int count, char **words) {
       return fail(status);
     }
   }
-  std::vector<double> own, stubbed;
   for (int step = -2; step < steps; ++step) { // two to warm up
-    for (auto [run, seconds] : {std::pair{&with, &own}, {&without, &stubbed}}) {
-      if (Status status = run->step(step < 0 ? nullptr : seconds); !status) {
+    for (Run *run : {&with, &without}) {
+      if (Status status = run->step(step >= 0); !status) {
         return fail(status);
       }
     }
   }
-  std::printf("{\"with\": %s, \"without\": %s}\n", listOf(own).c_str(),
-              listOf(stubbed).c_str());
+  std::printf("{\"with\": %s, \"without\": %s, \"processor_with\": %s, "
+              "\"processor_without\": %s}\n",
+              listOf(with.seconds).c_str(), listOf(without.seconds).c_str(),
+              listOf(with.processor).c_str(),
+              listOf(without.processor).c_str());
   return 0;
 }

@@ -8,6 +8,7 @@
 #include "compiler/emit/Arena.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -153,29 +154,69 @@ static int64_t mostAlive(const std::vector<Interval> &intervals,
   return most;
 }
 
-/// The orders in which intervals are tried: the largest first, those that take
-/// most bytes for longest, and those that live longest.
-static std::vector<Order> ordersOf(const std::vector<Interval> &intervals) {
-  using Key = std::pair<double, double>;
-  auto sorted = [&](auto keyOf) {
-    Order order(intervals.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      Key first = keyOf(intervals[a]), second = keyOf(intervals[b]);
-      return first != second ? first > second : a < b;
-    });
-    return order;
+using Key = std::pair<int64_t, int64_t>;
+
+/// By falling keys; equal ones as they stand.
+template <typename KeyOf>
+static Order sortedBy(const std::vector<Interval> &intervals, KeyOf keyOf) {
+  Order order(intervals.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    Key first = keyOf(intervals[a]), second = keyOf(intervals[b]);
+    return first != second ? first > second : a < b;
+  });
+  return order;
+}
+
+/// Those that trail something, the largest first, each right behind the one to
+/// which it adds least, which no other has; then all others.
+static Order pairsFirst(const std::vector<Interval> &intervals,
+                        const std::vector<Trail> &trails) {
+  // How far the second reaches beyond the first, and how far they differ.
+  auto added = [&](const Trail &trail) {
+    int64_t old = intervals[trail.old].bytes,
+            next = intervals[trail.next].bytes;
+    int64_t end = std::max(trail.distance, int64_t(0)) + next;
+    return Key(std::max<int64_t>(0, end - old), std::abs(next - old));
   };
-  auto length = [](const Interval &interval) {
-    return static_cast<double>(interval.end - interval.begin + 1);
-  };
-  auto bytes = [](const Interval &interval) {
-    return static_cast<double>(interval.bytes);
-  };
+  std::map<size_t, std::vector<Trail>> byNext;
+  for (const Trail &trail : trails) {
+    byNext[trail.next].push_back(trail);
+  }
+  Order order, bySize = sortedBy(intervals, [](const Interval &interval) {
+                 return Key(interval.bytes, 0);
+               });
+  std::vector<bool> taken(intervals.size());
+  for (size_t next : bySize) {
+    const Trail *best = nullptr;
+    for (const Trail &trail : byNext[next]) {
+      if (!taken[trail.old] && added(trail).first < intervals[next].bytes &&
+          (!best || added(trail) < added(*best))) {
+        best = &trail;
+      }
+    }
+    if (best) {
+      order.insert(order.end(), {best->old, next});
+      taken[best->old] = taken[next] = true;
+    }
+  }
+  std::copy_if(bySize.begin(), bySize.end(), std::back_inserter(order),
+               [&](size_t index) { return !taken[index]; });
+  return order;
+}
+
+/// The orders in which intervals are tried: pairs, the largest, those that
+/// take most bytes for longest, those that live longest.
+static std::vector<Order> ordersOf(const std::vector<Interval> &intervals,
+                                   const std::vector<Trail> &trails) {
+  auto length = [](const Interval &i) { return i.end - i.begin + 1; };
   return {
-      sorted([&](const Interval &i) { return Key(bytes(i), 0); }),
-      sorted([&](const Interval &i) { return Key(bytes(i) * length(i), 0); }),
-      sorted([&](const Interval &i) { return Key(length(i), bytes(i)); })};
+      pairsFirst(intervals, trails),
+      sortedBy(intervals, [&](const Interval &i) { return Key(i.bytes, 0); }),
+      sortedBy(intervals,
+               [&](const Interval &i) { return Key(i.bytes * length(i), 0); }),
+      sortedBy(intervals,
+               [&](const Interval &i) { return Key(length(i), i.bytes); })};
 }
 
 namespace {
@@ -187,10 +228,10 @@ public:
       : intervals(intervals), arena(intervals, trails),
         enough(mostAlive(intervals, trails)) {}
 
-  int64_t run() {
+  int64_t run(const std::vector<Trail> &trails) {
     Order best;
     bool bestLowest = false;
-    for (const Order &order : ordersOf(intervals)) {
+    for (const Order &order : ordersOf(intervals, trails)) {
       for (bool lowest : {false, true}) {
         if (least > enough && place(order, lowest)) {
           best = order;
@@ -242,7 +283,7 @@ private:
 
 int64_t placeInArena(std::vector<Interval> &intervals,
                      const std::vector<Trail> &trails) {
-  return Search(intervals, trails).run();
+  return Search(intervals, trails).run(trails);
 }
 
 } // namespace cleave::emit

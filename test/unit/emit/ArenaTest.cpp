@@ -108,6 +108,44 @@ TEST(Arena, SlicesThatLiveTogetherNeverOverlap) {
   EXPECT_GT(overlaps, 0u) << "nothing was put into another's place";
 }
 
+/// As in a model: gradients about as large as the activations that they may
+/// trail, with a lag or without. The arena is near to what lives at one time.
+TEST(Arena, StacksFindOthersToTrail) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 50; ++round) {
+    constexpr int64_t n = 12;
+    size_t pairs = 1 + random() % 8;
+    std::vector<Interval> intervals;
+    std::vector<int64_t> slices;
+    for (size_t i = 0; i < 2 * pairs; ++i) {
+      int64_t like = i < pairs ? 64 * (100 + random() % 900)
+                               : slices[i - pairs] * (90 + random() % 20) / 100;
+      slices.push_back(like / 64 * 64);
+      bool isOld = i < pairs;
+      intervals.push_back({n * slices[i], isOld ? 0 : 50, isOld ? 99 : 120, 0});
+    }
+    bool lag = random() % 2;
+    std::vector<Trail> trails;
+    for (size_t old = 0; old < pairs; ++old) {
+      for (size_t next = pairs; next < 2 * pairs; ++next) {
+        trails.push_back(
+            {old, next, trailDistance(n, slices[old], slices[next], lag)});
+      }
+    }
+    int64_t least = 0;
+    for (int64_t l = 0; l < n; ++l) {
+      int64_t alive = 0;
+      for (size_t i = 0; i < 2 * pairs; ++i) {
+        alive += slices[i] * (i < pairs ? l + lag : n - l);
+      }
+      least = std::max(least, alive);
+    }
+    int64_t arena = placeInArena(intervals, trails);
+    EXPECT_GE(arena, least);
+    EXPECT_LE(static_cast<double>(arena), 1.1 * static_cast<double>(least));
+  }
+}
+
 TEST(Arena, NothingNeedsNothing) {
   std::vector<Interval> none;
   EXPECT_EQ(placeInArena(none), 0);

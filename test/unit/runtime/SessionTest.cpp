@@ -376,6 +376,17 @@ TEST(Session, ProfileOfAnotherPlanIsItsOwn) {
   EXPECT_EQ(profiles[1].seconds.size(), 8u);
 }
 
+TEST(Session, WithoutCollectivesNothingMoves) {
+  SessionOptions options;
+  options.withoutCollectives = true;
+  std::unique_ptr<Session> session = openSession("data", options);
+  std::vector<int32_t> ids = someIds();
+  ASSERT_TRUE(session->train({{"ids", ids}}).ok());
+  Expected expected = expect(session->state().get(0), ids, 1, 7);
+  EXPECT_EQ(*session->scalar("train", OutputKind::Loss), 0.0f); // was reduced
+  EXPECT_GT(expected.loss, 1000);
+}
+
 TEST(Session, BoundIsMeasured) {
   Bound one = measureBound(1), many = measureBound(64);
   EXPECT_GT(one.operations, 1e8);
