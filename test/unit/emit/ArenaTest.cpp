@@ -132,11 +132,11 @@ TEST(Arena, StacksFindOthersToTrail) {
             {old, next, trailDistance(n, slices[old], slices[next], lag)});
       }
     }
-    int64_t least = 0;
-    for (int64_t l = 0; l < n; ++l) {
+    int64_t least = 0; // before the loop, or after an iteration's writes
+    for (int64_t l = 0; l <= n; ++l) {
       int64_t alive = 0;
       for (size_t i = 0; i < 2 * pairs; ++i) {
-        alive += slices[i] * (i < pairs ? l + lag : n - l);
+        alive += slices[i] * (i < pairs ? l + (lag && l < n) : n - l);
       }
       least = std::max(least, alive);
     }
