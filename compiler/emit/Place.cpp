@@ -26,6 +26,8 @@
 #include "dialects/pipe/Pipe.h"
 #include "llvm/ADT/SmallSet.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::emit;
@@ -92,6 +94,8 @@ private:
   bool mayTake(Value value, Value old, const Actions &block);
   std::vector<Copy> ordered(std::vector<Copy> copies, int64_t position);
   void coverValues(const Actions &actions);
+  using Pairs = std::set<std::pair<int, int>>;
+  void findMoves(const Actions &actions, Pairs &pairs);
   void findTrails(const Action &action);
   bool readsWhole(const Actions &actions, Value stack);
   SliceBytes sliceBytes(Value stack) const;
@@ -648,6 +652,28 @@ bool Placer::readsWhole(const Actions &actions, Value stack) {
   return false;
 }
 
+/// Adds the buffers of each operand and result of what is no kernel. The plan
+/// file's verifier wants them apart, and does not look at slices.
+void Placer::findMoves(const Actions &actions, Pairs &pairs) {
+  for (const auto &action : actions) {
+    findMoves(action->body, pairs);
+    if (auto copies = result.atEnd.find(action.get());
+        copies != result.atEnd.end()) {
+      for (const Copy &copy : copies->second) {
+        pairs.insert({copy.source.buffer, copy.target.buffer});
+      }
+    }
+    if (action->kind == Action::Kernel || action->hasBody()) {
+      continue;
+    }
+    for (Value from : readsOf(*action)) {
+      for (Value to : writesOf(*action)) {
+        pairs.insert({placeOf(from).buffer, placeOf(to).buffer});
+      }
+    }
+  }
+}
+
 /// Pairs of a stack that a loop running down reads last, and one that it makes:
 /// with a lag where a slice is made before the other's last read.
 void Placer::findTrails(const Action &action) {
@@ -674,6 +700,13 @@ void Placer::findTrails(const Action &action) {
     entry = std::max(entry, last);
     olds[place.buffer] = {operand, sliceBytes(operand).most};
   }
+  Pairs moves;
+  findMoves(action.body, moves);
+  if (auto copies = result.atEnd.find(&action); copies != result.atEnd.end()) {
+    for (const Copy &copy : copies->second) {
+      moves.insert({copy.source.buffer, copy.target.buffer});
+    }
+  }
   auto yielded =
       repeat.getYield()->getOperands().drop_front(repeat.getCarried().size());
   for (auto [value, stack] : llvm::zip(yielded, repeat.getStackedResults())) {
@@ -686,8 +719,9 @@ void Placer::findTrails(const Action &action) {
     bool isMadeThere = placeOf(value).buffer == next && makers.contains(root);
     int64_t first = isMadeThere ? makers.lookup(root)->begin : action.end;
     for (auto &[buffer, old] : olds) {
-      if (buffer != next && codegen::extentsOf(old.first).front() ==
-                                codegen::extentsOf(stack).front()) {
+      if (buffer != next && !moves.contains({buffer, next}) &&
+          codegen::extentsOf(old.first).front() ==
+              codegen::extentsOf(stack).front()) {
         int64_t slices = codegen::extentsOf(stack).front().largest;
         trails.push_back(
             {static_cast<size_t>(buffer), static_cast<size_t>(next),
