@@ -472,15 +472,18 @@ def bench_exposed(bench):
     binary = bench.options.cleave.parent / "exposed"
     out = ["### What collectives add to a step", "",
            "The step above on two devices, beside one whose collectives move nothing and wait "
-           "for nobody, in turns; milliseconds.", "",
-           row("plan", "step", "without collectives", "longer by"),
-           row("---", "---", "---", "---")]
+           "for nobody, in turns; milliseconds. The last column is what all threads together "
+           "computed and copied longer: without what they waited for each other.", "",
+           row("plan", "step", "without collectives", "longer by", "more work by"),
+           row(*["---"] * 5)]
     for name, plan in (("data 2", "bench(2, 1)"), ("tensor 2", "bench(1, 2)")):
         file, _ = bench.build(STEP, plan)
         got = json.loads(capture([binary, file, "p", 4 * bench.options.rounds], cores=2))
-        ours, bare = got["with"], got["without"]
-        longer = statistics.median(ours) / statistics.median(bare) - 1
-        out.append(row(name, spread(ours, 1e3), spread(bare, 1e3), f"{100 * longer:.1f}%"))
+        more = [statistics.median(got[which + "with"])
+                / statistics.median(got[which + "without"]) - 1
+                for which in ("", "processor_")]
+        out.append(row(name, spread(got["with"], 1e3), spread(got["without"], 1e3),
+                       *(f"{100 * ratio:.1f}%" for ratio in more)))
     return out
 
 
