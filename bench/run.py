@@ -2,8 +2,8 @@
 """Cleave beside PyTorch and JAX on this machine's CPU, as ratios within one run.
 
 usage: bench/run.py --cleave BIN --work FOLDER --text FILE [--rounds N]
-                    [--only step|pipeline|overhead|rules|collectives|exposed|hops
-                            |where|build]
+                    [--only step|mixed|pipeline|overhead|rules|collectives|exposed
+                            |hops|where|build]
                     [--sizes medium,large] [--write docs/performance.md]
 
 Rounds alternate between them, so that a change of the machine's speed falls on
@@ -57,7 +57,8 @@ plan piped(stages: int, micros: int) of gpt {{
   pipeline layer on pipe counting output with one_f_one_b
 }}
 
-run bench of gpt with adamw(rate: warmup(2e-3, 50), decay: 0.1), clip(1.0) {{
+run bench of gpt with adamw(rate: warmup(2e-3, 50), decay: 0.1), clip(1.0),
+                      precision(params: f32, compute: {compute}) {{
   plans p = {plan}
   start p
 }}
@@ -103,11 +104,12 @@ class Bench:
         return json.loads(capture([self.torch_python, HERE / script, *words(sizes), *more],
                                   cores=cores).splitlines()[-1])
 
-    def build(self, sizes, plan):
+    def build(self, sizes, plan, compute="f32"):
         """Builds; gives the plan file and the seconds of the whole process."""
-        source = self.work / ("_".join(re.findall(r"\w+", plan)) + ".clv")
+        name = "_".join(re.findall(r"\w+", plan) + [compute])
+        source = self.work / (name + ".clv")
         source.write_text(SOURCE.format(
-            example=ROOT / "examples/gpt/gpt.clv", plan=plan))
+            example=ROOT / "examples/gpt/gpt.clv", plan=plan, compute=compute))
         target = source.with_suffix(".plan")
         defines = [word for name, value in sizes.items()
                    for word in ("-D", f"{name}={value}")]
@@ -201,6 +203,34 @@ def step_row(bench, name, mesh, data, tensor):
         cells.append("does not divide")
         ratios.append("—")
     return row(name, mesh, spread(ours, 1e3), *cells, *ratios)
+
+
+def bench_mixed(bench):
+    """Contractions of bf16 beside those of f32, and beside autocast."""
+    has_amx = " amx_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
+    out = ["### A step in mixed precision", "",
+           "The steps above on one device with `precision(params: f32, compute: bf16)`, "
+           "beside the same in f32 and beside PyTorch under bf16 autocast, one thread; "
+           "milliseconds. This processor has " + ("AMX." if has_amx else
+           "no AMX: Cleave widens bf16 to f32 before it multiplies."), "",
+           row("size", "Cleave, f32", "mixed", "PyTorch, autocast", "mixed / f32",
+               "mixed / PyTorch"), row(*["---"] * 6)]
+    for name in bench.options.sizes.split(","):
+        sizes = SIZES[name]
+        plans = [bench.build(sizes, "bench(1, 1)", compute)[0]
+                 for compute in ("f32", "bf16")]
+        times = [[], [], []]
+        for _ in range(bench.options.rounds):
+            for plan, ours in zip(plans, times):
+                ours.append(steady(bench.cleave_steps(plan, 10, 1)))
+            times[2].append(steady(bench.torch(sizes, 1, "--bf16")["seconds"]))
+            print(f"{name}: " + ", ".join(f"{values[-1] * 1e3:.0f} ms"
+                                          for values in times), flush=True)
+        mixed = times[1]
+        ratios = [spread([a / b for a, b in zip(mixed, other)], digits=2)
+                  for other in (times[0], times[2])]
+        out.append(row(name, *(spread(values, 1e3) for values in times), *ratios))
+    return out
 
 
 def bench_pipeline(bench):
@@ -707,7 +737,7 @@ def main():
     parser.add_argument("--cleave", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--text", type=pathlib.Path, required=True)
-    parser.add_argument("--only", choices=["step", "pipeline", "overhead", "rules",
+    parser.add_argument("--only", choices=["step", "mixed", "pipeline", "overhead", "rules",
                                            "collectives", "exposed", "hops", "where",
                                            "build"])
     parser.add_argument("--rounds", type=int, default=5)
@@ -718,7 +748,8 @@ def main():
     parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()
     bench = Bench(options, environment.ensure(options.work.parent / "peers"))
-    for part, function in (("step", bench_step), ("pipeline", bench_pipeline),
+    for part, function in (("step", bench_step), ("mixed", bench_mixed),
+                           ("pipeline", bench_pipeline),
                            ("overhead", bench_overhead), ("rules", bench_rules),
                            ("collectives", bench_collectives),
                            ("exposed", bench_exposed), ("hops", bench_hops),

@@ -167,6 +167,14 @@ private:
     return llvm::find_if(dims, [&](const Dim &d) { return d.role == role; })
         ->extent;
   }
+  /// The product of the sizes of the dims with that role.
+  int64_t widthOf(AttentionRole role) const {
+    int64_t width = 1;
+    for (const Dim &dim : dims) {
+      width *= dim.role == role ? dim.extent.size : 1;
+    }
+    return width;
+  }
   int placeOf(const Dim &dim, Value value, AttentionTensor tensor) const;
 };
 
@@ -232,7 +240,6 @@ llvm::Expected<Kernel> Call::build(KernelLibrary &library) {
   for (auto &[tensor, value] : makes) {
     kernel.outputs.push_back(value);
   }
-  kernel.scratch = {format::attentionScratchBytes};
   kernel.symbol = library.addOfRuntime(format::attentionSymbol);
   reads.append(makes);
   for (auto &[tensor, value] : reads) {
@@ -244,7 +251,14 @@ llvm::Expected<Kernel> Call::build(KernelLibrary &library) {
   for (auto &[tensor, value] : reads) {
     literal(static_cast<int64_t>(tensor));
   }
+  bool isNarrow = cast<RankedTensorType>(first->getOperand(0).getType())
+                      .getElementType()
+                      .isBF16();
+  kernel.scratch = {format::attentionScratchBytes(
+      isNarrow,
+      std::max(widthOf(AttentionRole::Over), widthOf(AttentionRole::Feature)))};
   literal(makesSum);
+  literal(isNarrow);
   literal(first.getCausal());
   literal(static_cast<int64_t>(first.getAhead()));
   float scale = static_cast<float>(first.getScale().convertToDouble());

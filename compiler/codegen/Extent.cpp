@@ -46,5 +46,6 @@ Extents codegen::minus(ArrayRef<Extent> a, ArrayRef<Extent> b) {
 }
 
 int64_t codegen::elementBytes(Type type) {
-  return cast<RankedTensorType>(type).getElementType().isInteger(1) ? 1 : 4;
+  Type element = cast<RankedTensorType>(type).getElementType();
+  return element.isInteger(1) ? 1 : element.isBF16() ? 2 : 4;
 }

@@ -76,6 +76,7 @@ private:
   void findInPlace();
 
   mlir::Type workType(mlir::Type element) {
+    element = element.isBF16() ? b.getF32Type() : element;
     return isWide && element.isF32() ? b.getF64Type() : element;
   }
   mlir::Type elementOf(mlir::Value value) {

@@ -96,14 +96,16 @@ Value RowKernel::apply(Operation *op, function_ref<Value(Value)> operand,
   if (!elementwise) {
     return operands[0]; // broadcast, edge, weight, gradient
   }
+  Type element = elementOf(op->getResult(0));
+  if (element.isBF16() && !elementOf(op->getOperand(0)).isBF16()) {
+    return roundToBF16(b, operands[0]);
+  }
   Value result = applyElementwise(b, elementwise.getFunction(), operands,
-                                  workType(elementOf(op->getResult(0))));
+                                  workType(element));
   if (!result) {
     llvm::raw_string_ostream(error)
         << op->getName() << " has no kernel for " << op->getOperandTypes()[0];
-    return constantLike(b,
-                        shapedLike(operands[0].getType(),
-                                   workType(elementOf(op->getResult(0)))),
+    return constantLike(b, shapedLike(operands[0].getType(), workType(element)),
                         0);
   }
   return result;
@@ -122,7 +124,7 @@ Value RowKernel::rowValue(Value value) {
         w.add(index, w.i64(static_cast<int64_t>(repeat.getFirst()))));
   } else if (inputs.contains(value)) {
     result = w.loadScalar(inputs[value]);
-    if (isWide && elementOf(value).isF32()) {
+    if (isWide && result.getType().isF32()) {
       result = b.create<arith::ExtFOp>(b.getF64Type(), result);
     }
   } else {

@@ -266,6 +266,29 @@ static Value applyCast(Emitter &b, Value x, Type element) {
   return b.create<arith::ExtUIOp>(to, x);
 }
 
+Value codegen::roundToBF16(Emitter &b, Value x) {
+  Type bits = shapedLike(x.getType(), b.getI32Type());
+  Type narrow = shapedLike(x.getType(), b.getF32Type());
+  if (getElementTypeOrSelf(x).isF64()) {
+    Value once = b.create<arith::TruncFOp>(narrow, x);
+    return b.create<arith::ExtFOp>(x.getType(), roundToBF16(b, once));
+  }
+  auto number = [&](double value) { return constantLike(b, bits, value); };
+  Value upper = number(-65536); // 0xffff0000
+  Value old = b.create<arith::BitcastOp>(bits, x);
+  // Up by half of what is cut off, and a bit less where the rest is even.
+  Value isOdd = b.create<arith::AndIOp>(
+      b.create<arith::ShRUIOp>(old, number(16)), number(1));
+  Value up = b.create<arith::AddIOp>(
+      old, b.create<arith::AddIOp>(isOdd, number(0x7fff)));
+  Value rounded = b.create<arith::AndIOp>(up, upper);
+  Value quiet = b.create<arith::OrIOp>(b.create<arith::AndIOp>(old, upper),
+                                       number(0x400000));
+  Value isNaN = b.create<arith::CmpFOp>(arith::CmpFPredicate::UNO, x, x);
+  return b.create<arith::BitcastOp>(
+      narrow, b.create<arith::SelectOp>(isNaN, quiet, rounded));
+}
+
 Value codegen::applyElementwise(Emitter &b, Elementwise function,
                                 ValueRange operands, Type element) {
   if (function == Elementwise::Cast) {

@@ -26,6 +26,9 @@ mlir::Value applyElementwise(mlir::ImplicitLocOpBuilder &builder,
                              clv::Elementwise function,
                              mlir::ValueRange operands, mlir::Type element);
 
+/// `x` rounded to bf16, to the nearest, ties to even; still of its own type.
+mlir::Value roundToBF16(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
+
 /// Combines two partial results of a reduction.
 mlir::Value combine(mlir::ImplicitLocOpBuilder &builder, clv::Reduction kind,
                     mlir::Value a, mlir::Value b);

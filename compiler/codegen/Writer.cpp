@@ -201,15 +201,42 @@ void Writer::fill(Memory &memory, Value scalar) {
 }
 
 Type Writer::storedType(Type element) {
-  return element.isInteger(1) ? b.getI8Type() : element;
+  return element.isInteger(1) ? b.getI8Type()
+         : element.isBF16()   ? b.getI16Type()
+                              : element;
+}
+
+static unsigned alignmentOf(Type element) {
+  return element.isInteger(1) ? 1 : element.isBF16() ? 2 : 4;
 }
 
 Value Writer::fromStored(Value value, Type element) {
-  if (!element.isInteger(1)) {
+  if (element.isInteger(1)) {
+    return b.create<arith::CmpIOp>(arith::CmpIPredicate::ne, value,
+                                   constantLike(b, value.getType(), 0));
+  }
+  if (!element.isBF16()) {
     return value;
   }
-  return b.create<arith::CmpIOp>(arith::CmpIPredicate::ne, value,
-                                 constantLike(b, value.getType(), 0));
+  Type bits = shapedLike(value.getType(), b.getI32Type());
+  Value wide = b.create<arith::ShLIOp>(b.create<arith::ExtUIOp>(bits, value),
+                                       constantLike(b, bits, 16));
+  return b.create<arith::BitcastOp>(shapedLike(bits, b.getF32Type()), wide);
+}
+
+/// The other way. What is stored as bf16 has been rounded to it.
+Value Writer::toStored(Value value, Type element) {
+  Type stored = shapedLike(value.getType(), storedType(element));
+  if (element.isInteger(1)) {
+    return b.create<arith::ExtUIOp>(stored, value);
+  }
+  if (!element.isBF16()) {
+    return value;
+  }
+  Type bits = shapedLike(stored, b.getI32Type());
+  Value upper = b.create<arith::ShRUIOp>(
+      b.create<arith::BitcastOp>(bits, value), constantLike(b, bits, 16));
+  return b.create<arith::TruncIOp>(stored, upper);
 }
 
 Value Writer::addresses(Memory &memory, Value index) {
@@ -228,7 +255,7 @@ static Value allLanes(ImplicitLocOpBuilder &b) {
 
 Value Writer::loadVector(Memory &memory, Value index, Value mask) {
   auto type = VectorType::get({lanes}, storedType(memory.element));
-  unsigned alignment = memory.element.isInteger(1) ? 1 : 4;
+  unsigned alignment = alignmentOf(memory.element);
   Value loaded;
   if (!memory.contiguous) {
     loaded = b.create<LLVM::masked_gather>(
@@ -245,12 +272,8 @@ Value Writer::loadVector(Memory &memory, Value index, Value mask) {
 }
 
 void Writer::storeVector(Memory &memory, Value index, Value mask, Value value) {
-  unsigned alignment = 4;
-  if (memory.element.isInteger(1)) {
-    value = b.create<arith::ExtUIOp>(VectorType::get({lanes}, b.getI8Type()),
-                                     value);
-    alignment = 1;
-  }
+  unsigned alignment = alignmentOf(memory.element);
+  value = toStored(value, memory.element);
   if (!memory.contiguous) {
     b.create<LLVM::masked_scatter>(value, addresses(memory, index),
                                    mask ? mask : allLanes(b), alignment);
@@ -270,10 +293,7 @@ Value Writer::loadScalar(Memory &memory) {
 }
 
 void Writer::storeScalar(Memory &memory, Value value) {
-  if (memory.element.isInteger(1)) {
-    value = b.create<arith::ExtUIOp>(b.getI8Type(), value);
-  }
-  b.create<LLVM::StoreOp>(value, memory.row);
+  b.create<LLVM::StoreOp>(toStored(value, memory.element), memory.row);
 }
 
 Value Writer::reduceLanes(clv::Reduction kind, Value vector) {

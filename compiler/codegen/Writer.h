@@ -77,7 +77,8 @@ public:
   /// Writes `scalar` to every element of a dense memory.
   void fill(Memory &memory, mlir::Value scalar);
 
-  // Of the current row, at column `index`. Booleans are bytes in memory.
+  // Of the current row, at column `index`. In memory booleans are bytes, and
+  // bf16 is the upper half of the f32 that it is in registers.
   mlir::Value loadVector(Memory &memory, mlir::Value index, mlir::Value mask);
   void storeVector(Memory &memory, mlir::Value index, mlir::Value mask,
                    mlir::Value value);
@@ -99,6 +100,7 @@ private:
   mlir::Type storedType(mlir::Type element);
   mlir::Value addresses(Memory &memory, mlir::Value index);
   mlir::Value fromStored(mlir::Value value, mlir::Type element);
+  mlir::Value toStored(mlir::Value value, mlir::Type element);
 };
 
 } // namespace cleave::codegen

@@ -78,6 +78,21 @@ mlir::LogicalResult buildStep(mlir::ModuleOp module,
 /// scores. Before differentiation: gradients are then attention's own.
 void blockAttention(mlir::Operation *root);
 
+/// Of a module whose contractions multiply values of that type (a TypeAttr);
+/// without it they multiply what there is, f32.
+inline constexpr llvm::StringLiteral kCompute = "clv.compute";
+
+/// Casts what contractions and attention multiply to `type`, narrower than
+/// f32; their sums stay f32. Each value is cast once. Before differentiation:
+/// gradients then cast what they multiply themselves (Micikevicius et al.,
+/// arXiv 1710.03740).
+void narrowContractions(mlir::Operation *root, mlir::Type type);
+
+/// Casts to a narrower type before a value becomes a weight, enters a region or
+/// is renamed, rather than after it, where nobody wants it wide: what is moved
+/// there has fewer bytes. The values are the same.
+void castEarly(mlir::Operation *root);
+
 /// Replaces softmax and logsumexp by reductions and elementwise operations.
 void decompose(mlir::Operation *root);
 
@@ -89,9 +104,11 @@ std::unique_ptr<mlir::Pass> createBuildStepPass(StepOptions options = {});
 std::unique_ptr<mlir::Pass> createBlockAttentionPass();
 std::unique_ptr<mlir::Pass> createDecomposePass();
 std::unique_ptr<mlir::Pass> createSimplifyPass();
+std::unique_ptr<mlir::Pass> createNarrowPass(); ///< to bf16
+std::unique_ptr<mlir::Pass> createCastEarlyPass();
 
 /// Registers `clv-build-step`, `clv-block-attention`, `clv-decompose`,
-/// `clv-simplify` and `clv-recompute`.
+/// `clv-simplify`, `clv-narrow`, `clv-cast-early` and `clv-recompute`.
 void registerDifferentiatePasses();
 
 } // namespace cleave

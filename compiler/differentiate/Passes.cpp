@@ -74,6 +74,28 @@ struct SimplifyPass : PassWrapper<SimplifyPass, OperationPass<ModuleOp>> {
   void runOnOperation() final { simplify(getOperation()); }
 };
 
+struct NarrowPass : PassWrapper<NarrowPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NarrowPass)
+
+  StringRef getArgument() const final { return "clv-narrow"; }
+  StringRef getDescription() const final {
+    return "let contractions multiply bf16";
+  }
+  void runOnOperation() final {
+    narrowContractions(getOperation(), BFloat16Type::get(&getContext()));
+  }
+};
+
+struct CastEarlyPass : PassWrapper<CastEarlyPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CastEarlyPass)
+
+  StringRef getArgument() const final { return "clv-cast-early"; }
+  StringRef getDescription() const final {
+    return "cast before weights and edges rather than after them";
+  }
+  void runOnOperation() final { castEarly(getOperation()); }
+};
+
 } // namespace
 
 std::unique_ptr<Pass> cleave::createBuildStepPass(StepOptions options) {
@@ -89,10 +111,19 @@ std::unique_ptr<Pass> cleave::createSimplifyPass() {
   return std::make_unique<SimplifyPass>();
 }
 
+std::unique_ptr<Pass> cleave::createNarrowPass() {
+  return std::make_unique<NarrowPass>();
+}
+std::unique_ptr<Pass> cleave::createCastEarlyPass() {
+  return std::make_unique<CastEarlyPass>();
+}
+
 void cleave::registerDifferentiatePasses() {
   PassRegistration<BuildStepPass>();
   PassRegistration<BlockAttentionPass>();
   PassRegistration<DecomposePass>();
   PassRegistration<SimplifyPass>();
+  PassRegistration<NarrowPass>();
+  PassRegistration<CastEarlyPass>();
   registerRecomputePass();
 }

@@ -16,8 +16,7 @@ using namespace cleave::clv;
 /// Chains of recomputed operations are followed so far; then a value is saved.
 static constexpr unsigned kDeepest = 64;
 
-/// Whether an edge's result is the value inside the region, not outside it.
-static bool entersRegion(EdgeOp edge) {
+bool cleave::entersRegion(EdgeOp edge) {
   ScopeAttr scope = scopeOf(edge);
   StringRef path = scope ? scope.getPath() : StringRef();
   return scope && path.consume_front(edge.getInner()) &&

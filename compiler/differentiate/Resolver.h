@@ -13,6 +13,9 @@
 
 namespace cleave {
 
+/// Whether an edge's result is the value inside the region, not outside it.
+bool entersRegion(clv::EdgeOp edge);
+
 /// Replaces what backward operations read of their forward block: the cheap is
 /// recomputed before its first use, the rest given by `save`, each value once.
 /// Differentiate.h says what is cheap.

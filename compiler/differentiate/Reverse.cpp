@@ -62,6 +62,14 @@ void claimForParameter(Value part, WeightOp weight, Operation *before) {
   }
 }
 
+/// The weight that a value is, maybe cast.
+WeightOp weightBehind(Value value) {
+  if (auto cast = value.getDefiningOp<CastOp>()) {
+    value = cast.getX();
+  }
+  return value.getDefiningOp<WeightOp>();
+}
+
 Value zeros(Build &build, RankedTensorType type) {
   Type element = type.getElementType();
   auto zero = build.builder.create<ConstantOp>(
@@ -81,12 +89,13 @@ Value conform(Build &build, Value gradient, Value like) {
   }
   gradient = build.reduce(Reduction::Sum, gradient, extra);
   if (typeOf(gradient).getRank() < typeOf(like).getRank()) {
-    gradient = build.broadcast(gradient, typeOf(like));
+    gradient = build.broadcast(gradient, gradientType(like.getType()));
   }
   return gradient;
 }
 
 /// The gradients found so far of forward values, as parts yet to be summed.
+/// They are f32 where a value is bf16.
 using Parts = llvm::MapVector<Value, SmallVector<Value, 2>>;
 
 /// Removes operations of a block that nothing uses, last first.
@@ -144,7 +153,8 @@ ScopeAttr Reverse::sumScope(Value value) const {
     return gradientScope(context, point->second);
   }
   ScopeAttr scope = scopeOfValue(value);
-  if (scope && scope.getRole() == Role::Weights) {
+  if (scope &&
+      (scope.getRole() == Role::Weights || scope.getRole() == Role::Params)) {
     return gradientScope(context, scope.getPath());
   }
   if (scope && scope.getRole() == Role::Activations) {
@@ -173,8 +183,8 @@ Value Reverse::finish(OpBuilder &builder, Location loc, Value value,
                       Parts &parts) {
   Value total = sum(builder, loc, value, parts);
   Build build(builder, loc, sumScope(value));
-  total = total ? build.broadcast(total, typeOf(value))
-                : zeros(build, typeOf(value));
+  RankedTensorType type = gradientType(value.getType());
+  total = total ? build.broadcast(total, type) : zeros(build, type);
   return points.contains(value) ? build.gradient(total) : total;
 }
 
@@ -214,7 +224,7 @@ LogicalResult Reverse::block(ArrayRef<Operation *> ops, OpBuilder &builder,
     for (auto [operand, gradient] : llvm::zip(op->getOperands(), gradients)) {
       if (gradient && activity.has(operand)) {
         Value part = conform(build, gradient, operand);
-        if (auto weight = operand.getDefiningOp<WeightOp>()) {
+        if (WeightOp weight = weightBehind(operand)) {
           claimForParameter(part, weight, before);
         }
         parts[operand].push_back(part);
@@ -272,18 +282,20 @@ LogicalResult Reverse::repeat(RepeatOp op, OpBuilder &builder, Parts &parts) {
     Value result = op.getResult(i);
     Value gradient = sum(builder, loc, result, parts);
     Build build(builder, loc, sumScope(result));
-    gradient = gradient ? build.broadcast(gradient, typeOf(result))
-                        : zeros(build, typeOf(result));
+    RankedTensorType type = gradientType(result.getType());
+    gradient = gradient ? build.broadcast(gradient, type) : zeros(build, type);
     inner[yield->getOperand(i)].push_back(
-        addCarried(gradient, argument.getType()));
+        addCarried(gradient, gradientType(argument.getType())));
   }
   for (unsigned i = op.getCarried().size(); i < op.getNumResults(); ++i) {
     Value yielded = yield->getOperand(i);
     Value gradient = sum(builder, loc, op.getResult(i), parts);
     if (gradient && activity.has(yielded)) {
       Build build(builder, loc, sumScope(op.getResult(i)));
-      gradient = build.broadcast(gradient, typeOf(op.getResult(i)));
-      inner[yielded].push_back(addStacked(gradient, yielded.getType()));
+      gradient =
+          build.broadcast(gradient, gradientType(op.getResult(i).getType()));
+      inner[yielded].push_back(
+          addStacked(gradient, gradientType(yielded.getType())));
     }
   }
 
@@ -308,18 +320,19 @@ LogicalResult Reverse::repeat(RepeatOp op, OpBuilder &builder, Parts &parts) {
   }
   for (Value value : outer) {
     Build before(builder, loc, sumScope(value));
-    Value total = addCarried(zeros(before, typeOf(value)), value.getType());
+    RankedTensorType type = gradientType(value.getType());
+    Value total = addCarried(zeros(before, type), type);
     Build build(inside, loc, sumScope(value));
     Value part = sum(inside, loc, value, inner);
-    carriedOut.push_back(
-        build.broadcast(build.add(total, part), typeOf(value)));
+    carriedOut.push_back(build.broadcast(build.add(total, part), type));
   }
   SmallVector<Value> stackedOwner;
   for (auto [operand, argument] :
        llvm::zip(op.getStacked(), op.getStackedArguments())) {
     if (activity.has(argument)) {
       stackedOut.push_back(finish(inside, loc, argument, inner));
-      stackedTypes.push_back(stackedType(typeOf(argument), dim, count));
+      stackedTypes.push_back(
+          stackedType(gradientType(argument.getType()), dim, count));
       stackedOwner.push_back(operand);
     }
   }

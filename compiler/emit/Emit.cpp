@@ -102,6 +102,7 @@ uint32_t PlanTables::site(Location loc, clv::ScopeAttr scope, StringRef name,
 format::ElementType emit::elementTypeOf(Value value) {
   Type element = cast<RankedTensorType>(value.getType()).getElementType();
   return element.isF32()         ? format::ElementType::F32
+         : element.isBF16()      ? format::ElementType::BF16
          : element.isInteger(32) ? format::ElementType::I32
                                  : format::ElementType::Bool;
 }

@@ -100,6 +100,7 @@ private:
 
 static format::ElementType elementOf(Type type) {
   return type.isF32()         ? format::ElementType::F32
+         : type.isBF16()      ? format::ElementType::BF16
          : type.isInteger(32) ? format::ElementType::I32
                               : format::ElementType::Bool;
 }

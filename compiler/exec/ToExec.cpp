@@ -59,7 +59,9 @@ public:
   TypeAttr element(format::ElementType type) {
     return TypeAttr::get(type == format::ElementType::F32 ? Type(b.getF32Type())
                          : type == format::ElementType::I32 ? b.getI32Type()
-                                                            : b.getI1Type());
+                         : type == format::ElementType::BF16
+                             ? Type(b.getBF16Type())
+                             : b.getI1Type());
   }
   /// Triples; nothing where there are none.
   DenseI64ArrayAttr

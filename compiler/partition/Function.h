@@ -80,6 +80,7 @@ private:
   mlir::LogicalResult startAccumulator(mlir::BlockArgument argument,
                                        mlir::Value added);
   mlir::LogicalResult leaveRepeat(clv::RepeatOp op);
+  void castStack(clv::RepeatOp op, unsigned stacked);
   void hoistWeights(clv::RepeatOp op, unsigned stacked);
 
   bool staysPending(mlir::Value value);
@@ -130,6 +131,7 @@ private:
   llvm::DenseMap<mlir::Value, Notes> notes;
   /// Carried sums whose layout waits for what is added.
   llvm::DenseSet<mlir::Value> accumulators;
+  llvm::DenseMap<mlir::Value, mlir::Value> castStacks; ///< by stack
   /// Values that were moved already: by value, type and phase.
   llvm::DenseMap<std::pair<mlir::Value, std::pair<mlir::Type, unsigned>>,
                  mlir::Value>

@@ -13,12 +13,53 @@ using namespace cleave::partitioning;
 using clv::RepeatOp;
 using layout::Layout;
 
+/// What reads a parameter, cast or not.
+static SmallVector<Operation *> readersOf(Value parameter) {
+  SmallVector<Operation *> readers;
+  for (Operation *user : parameter.getUsers()) {
+    if (isa<clv::CastOp>(user)) {
+      llvm::append_range(readers, user->getUsers());
+    } else {
+      readers.push_back(user);
+    }
+  }
+  return readers;
+}
+
+/// Casts a stack, once, where each slice of it would be cast.
+void FunctionPartitioner::castStack(RepeatOp op, unsigned stacked) {
+  BlockArgument argument = op.getStackedArguments()[stacked];
+  auto cast = dyn_cast<clv::CastOp>(*argument.getUsers().begin());
+  if (!cast || !argument.hasOneUse()) {
+    return;
+  }
+  unsigned index = op.getCarried().size() + stacked;
+  Value stack = op->getOperand(index);
+  Value &narrow = castStacks[stack];
+  if (!narrow) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(op);
+    Type element = cast.getType().getElementType();
+    auto type = mlir::cast<RankedTensorType>(stack.getType());
+    narrow =
+        builder.create<clv::CastOp>(cast.getLoc(), type.clone(element), stack);
+    clv::setScope(narrow.getDefiningOp(), clv::scopeOf(cast));
+    Notes wide = notes.lookup(stack);
+    wide.info.elementBytes = elementBytes(narrow.getType());
+    notes[narrow] = wide;
+  }
+  op->setOperand(index, narrow);
+  argument.setType(cast.getType());
+  cast.getResult().replaceAllUsesWith(argument);
+  cast.erase();
+}
+
 /// Where every reader of a stacked parameter wants it gathered once per step,
 /// the stack is gathered before the repeat.
 void FunctionPartitioner::hoistWeights(RepeatOp op, unsigned stacked) {
   BlockArgument argument = op.getStackedArguments()[stacked];
   const Declared *weight = nullptr;
-  for (Operation *reader : argument.getUsers()) {
+  for (Operation *reader : readersOf(argument)) {
     auto read = dyn_cast<clv::WeightOp>(reader);
     const Declared *next =
         read ? declaredOf(read.getResult(), read.getLoc()) : nullptr;
@@ -31,6 +72,7 @@ void FunctionPartitioner::hoistWeights(RepeatOp op, unsigned stacked) {
   if (!weight) {
     return;
   }
+  castStack(op, stacked);
   unsigned index = op.getCarried().size() + stacked;
   Value stack = op->getOperand(index);
   Need need;
@@ -45,7 +87,7 @@ void FunctionPartitioner::hoistWeights(RepeatOp op, unsigned stacked) {
   need.info = weight->info;
   need.info.phase = layout::Phase::Forward; // one for the whole step
   need.info.dims = namedDims(stack.getType());
-  need.scope = clv::scopeOf(*argument.getUsers().begin());
+  need.scope = clv::scopeOf(readersOf(argument).front());
   need.sentence = "`" + weight->info.reader +
                   "` reads it as a weight, gathered once per step";
   op->setOperand(index, move(stack, need));

@@ -15,9 +15,11 @@
 #include "numerics/Random.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <random>
 
 using namespace mlir;
 using namespace cleave;
@@ -132,6 +134,22 @@ private:
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
+bool isNarrow(Value value) { return typeOf(value).getElementType().isBF16(); }
+
+/// The nearest number of eight significant binary digits and the exponents of
+/// f32; of two, the even one.
+double roundNarrow(double x) {
+  if (x == 0 || !std::isfinite(x)) {
+    return x;
+  }
+  int exponent = std::max(std::ilogb(x), -126) - 7;
+  double rounded =
+      std::ldexp(std::nearbyint(std::ldexp(x, -exponent)), exponent);
+  return std::fabs(rounded) < std::ldexp(1.0, 128)
+             ? rounded
+             : std::copysign(std::numeric_limits<double>::infinity(), x);
+}
+
 /// One scalar of an elementwise operation. `integer`: of i32 operands.
 double scalarOf(Elementwise function, double a, double b, double c,
                 bool integer) {
@@ -222,6 +240,8 @@ struct Scores {
 
 class Evaluator {
 public:
+  explicit Evaluator(double nudge) : nudge(nudge) {}
+
   void set(Value value, Tensor tensor) {
     values[value] = std::make_shared<const Tensor>(std::move(tensor));
   }
@@ -236,8 +256,16 @@ public:
 private:
   llvm::Error run(Operation *op);
   llvm::Error run(RepeatOp op);
+  double narrowed(double x) {
+    return roundNarrow(nudge > 0 ? x * (1 + nudge * toss(random)) : x);
+  }
+  void narrow(Tensor &tensor) {
+    for (double &x : tensor.values) {
+      x = narrowed(x);
+    }
+  }
   void elementwise(Operation *op, Elementwise function);
-  void random(RandomOp op);
+  void draw(RandomOp op);
   void reduce(ReduceOp op);
   void dot(DotOp op);
   void lookup(LookupOp op);
@@ -246,7 +274,7 @@ private:
   void extreme(ExtremeOp op);
   void softmax(Value x, ArrayRef<StringRef> over, Value result, bool isLog);
   Scores scores(AttentionInterface op);
-  Tensor weights(const Scores &scores, Value logSum);
+  Tensor weights(const Scores &scores, Value logSum, const Tensor &sum);
   void attentionSum(AttentionSumOp op);
   void attend(AttentionOp op);
   void attentionGradient(AttentionInterface op, Value gradient, Value logSum,
@@ -255,6 +283,9 @@ private:
             bool isSlice);
 
   llvm::DenseMap<Value, std::shared_ptr<const Tensor>> values;
+  double nudge;
+  std::mt19937_64 random;
+  std::uniform_real_distribution<double> toss{-1, 1};
 };
 
 void Evaluator::elementwise(Operation *op, Elementwise function) {
@@ -275,17 +306,21 @@ void Evaluator::elementwise(Operation *op, Elementwise function) {
   Type element = typeOf(result).getElementType();
   bool truncates = function == Elementwise::Cast && element.isInteger(32);
   bool tests = function == Elementwise::Cast && element.isInteger(1);
+  bool rounds = function == Elementwise::Cast && element.isBF16();
   nest.run(strides, [&](const std::array<int64_t, 4> &at) {
     double a = operands[0]->values[at[1]];
     double b = count > 1 ? operands[1]->values[at[2]] : 0;
     double c = count > 2 ? operands[2]->values[at[3]] : 0;
     double y = scalarOf(function, a, b, c, integer);
-    out.values[at[0]] = truncates ? std::trunc(y) : tests ? y != 0 : y;
+    out.values[at[0]] = truncates ? std::trunc(y)
+                        : tests   ? y != 0
+                        : rounds  ? narrowed(y)
+                                  : y;
   });
   set(result, std::move(out));
 }
 
-void Evaluator::random(RandomOp op) {
+void Evaluator::draw(RandomOp op) {
   Tensor out = zerosOf(op.getResult());
   auto word = [&](Value value) {
     return static_cast<uint32_t>(static_cast<int64_t>(get(value).values[0]));
@@ -509,10 +544,10 @@ Scores Evaluator::scores(AttentionInterface op) {
   return result;
 }
 
-/// exp(score - log_sum)
-Tensor Evaluator::weights(const Scores &scores, Value logSum) {
+/// exp(score - sum)
+Tensor Evaluator::weights(const Scores &scores, Value logSum,
+                          const Tensor &sum) {
   Tensor result = scores.tensor;
-  const Tensor &sum = get(logSum);
   Nest nest = scores.nest();
   nest.run(std::array{nest.strides(scores.names, scores.shape),
                       nest.strides(logSum)},
@@ -550,7 +585,17 @@ void Evaluator::attentionSum(AttentionSumOp op) {
 
 void Evaluator::attend(AttentionOp op) {
   Scores all = scores(op);
-  Tensor weight = weights(all, op.getLogSum());
+  // Of bf16 the weights are rounded before they are divided by their sum: as
+  // multiples of a power of two, so that it does not matter of which.
+  Tensor scale = get(op.getLogSum()), shift = scale;
+  for (auto [factor, power] : llvm::zip(scale.values, shift.values)) {
+    power = isNarrow(op.getValue()) ? M_LN2 * std::ceil(power / M_LN2) : power;
+    factor = power == factor ? 1 : std::exp(power - factor);
+  }
+  Tensor weight = weights(all, op.getLogSum(), shift);
+  if (isNarrow(op.getValue())) {
+    narrow(weight);
+  }
   Tensor out = zerosOf(op.getResult());
   const Tensor &value = get(op.getValue());
   Nest nest = all.nest();
@@ -560,9 +605,11 @@ void Evaluator::attend(AttentionOp op) {
     strides.push_back(0);
   }
   nest.run(std::array{strides, nest.strides(op.getValue()),
-                      nest.strides(op.getResult())},
-           [&](const std::array<int64_t, 3> &at) {
-             out.values[at[2]] += weight.values[at[0]] * value.values[at[1]];
+                      nest.strides(op.getResult()),
+                      nest.strides(op.getLogSum())},
+           [&](const std::array<int64_t, 4> &at) {
+             out.values[at[2]] += weight.values[at[0]] * value.values[at[1]] *
+                                  scale.values[at[3]];
            });
   set(op.getResult(), std::move(out));
 }
@@ -572,12 +619,15 @@ void Evaluator::attend(AttentionOp op) {
 void Evaluator::attentionGradient(AttentionInterface op, Value gradient,
                                   Value logSum, Value value, Value mean) {
   Scores all = scores(op);
-  Tensor factor = weights(all, logSum);
+  Tensor factor = weights(all, logSum, get(logSum));
   Value result = op->getResult(0);
   Tensor out = zerosOf(result);
   Nest nest = all.nest();
   auto strides = nest.strides(all.names, all.shape);
   auto addTo = [&](Value other, ArrayRef<StringRef> names) {
+    if (isNarrow(other)) {
+      narrow(factor);
+    }
     Nest more = nest;
     auto own = strides;
     for (StringRef name : names) {
@@ -727,7 +777,7 @@ llvm::Error Evaluator::run(Operation *op) {
         }
         set(index.getResult(), std::move(out));
       })
-      .Case<RandomOp>([&](RandomOp op) { random(op); })
+      .Case<RandomOp>([&](RandomOp op) { draw(op); })
       .Case<ReduceOp>([&](ReduceOp op) { reduce(op); })
       .Case<DotOp>([&](DotOp op) { dot(op); })
       .Case<LookupOp>([&](LookupOp op) { lookup(op); })
@@ -780,7 +830,7 @@ llvm::Error Evaluator::run(Block &block) {
 
 llvm::Expected<std::vector<Tensor>>
 cleave::reference::evaluate(func::FuncOp function,
-                            llvm::ArrayRef<Tensor> arguments) {
+                            llvm::ArrayRef<Tensor> arguments, double nudge) {
   if (function.isExternal()) {
     return llvm::createStringError("@" + function.getName() + " has no body");
   }
@@ -790,7 +840,7 @@ cleave::reference::evaluate(func::FuncOp function,
                                    " arguments, not " +
                                    llvm::Twine(arguments.size()));
   }
-  Evaluator evaluator;
+  Evaluator evaluator(nudge);
   for (auto [argument, tensor] :
        llvm::zip(function.getArguments(), arguments)) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());

@@ -9,8 +9,10 @@
 // means is said here a second time, independently.
 //
 // Numbers are doubles whatever the element type: i32 and i1 are exact, f32 is
-// computed without rounding to f32 (constants are f32 already). Division of
-// integers rounds toward zero, as does a cast from float.
+// computed without rounding to f32 (constants are f32 already). What is cast to
+// bf16 is rounded to it, to the nearest, ties to even; so is what attention
+// multiplies where its operands are bf16. Division of integers rounds toward
+// zero, as does a cast from float to integer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,8 +36,12 @@ struct Tensor {
 
 /// Runs a function of the `clv` dialect on global types. An error names the
 /// argument that does not fit or the operation that is not known.
+/// `nudge`: what is rounded to bf16 is first moved by up to that part of
+/// itself, at random. Two results tell how much it matters which of two
+/// neighbours a number becomes that lies near their middle.
 llvm::Expected<std::vector<Tensor>> evaluate(mlir::func::FuncOp function,
-                                             llvm::ArrayRef<Tensor> arguments);
+                                             llvm::ArrayRef<Tensor> arguments,
+                                             double nudge = 0);
 
 } // namespace cleave::reference
 

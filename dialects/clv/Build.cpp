@@ -107,7 +107,8 @@ Value Build::dot(Value a, Value b, ArrayRef<StringRef> over) {
       }
     }
   }
-  return create<DotOp>(tensorType(left.getElementType(), dims, sizes), a, b,
+  Type element = gradientType(left).getElementType();
+  return create<DotOp>(tensorType(element, dims, sizes), a, b,
                        builder.getStrArrayAttr(over));
 }
 

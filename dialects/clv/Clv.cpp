@@ -134,6 +134,13 @@ int64_t clv::globalSizeOf(Type type, StringRef name) {
   return isLocal ? encoding.getSizes()[position] : sizeOf(type, name);
 }
 
+RankedTensorType clv::gradientType(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.getElementType().isBF16()
+             ? tensor.clone(Float32Type::get(type.getContext()))
+             : tensor;
+}
+
 RankedTensorType clv::tensorType(Type element, ArrayRef<StringRef> dims,
                                  ArrayRef<int64_t> sizes) {
   assert(dims.size() == sizes.size());

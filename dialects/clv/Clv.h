@@ -50,6 +50,9 @@ int64_t sizeOf(mlir::Type type, llvm::StringRef name);
 /// Of a local type, the size of the whole dim.
 int64_t globalSizeOf(mlir::Type type, llvm::StringRef name);
 
+/// The type of a value's gradient: its own, or f32 where that is bf16.
+mlir::RankedTensorType gradientType(mlir::Type type);
+
 /// A global tensor type; a scalar (no dims) has no encoding.
 mlir::RankedTensorType tensorType(mlir::Type element,
                                   llvm::ArrayRef<llvm::StringRef> dims,

@@ -34,6 +34,10 @@ def Clv_Dialect : Dialect {
     Products of dims (`head of kv * group`) appear as their factors, sums of
     dims as one value per part.
 
+    Values of bf16 are stored and moved, cast from and to f32, and multiplied by
+    contractions, whose results and gradients are f32. Nothing else computes
+    with them.
+
     Every operation carries `clv.scope`, which says to which region of the model
     its results belong and in which role: layouts follow from it.
   }];
@@ -184,8 +188,10 @@ def Clv_CostInterface : OpInterface<"CostInterface"> {
 // Operations
 //===----------------------------------------------------------------------===//
 
-def Clv_Tensor : StaticShapeTensorOf<[F32, F64, I32, I1]>;
+def Clv_Tensor : StaticShapeTensorOf<[F32, F64, I32, I1, BF16]>;
 def Clv_FloatTensor : StaticShapeTensorOf<[F32, F64]>;
+/// What a contraction multiplies. Of bf16 the products are added in f32.
+def Clv_FactorTensor : StaticShapeTensorOf<[F32, F64, BF16]>;
 def Clv_IntTensor : StaticShapeTensorOf<[I32]>;
 def Clv_BoolTensor : StaticShapeTensorOf<[I1]>;
 
@@ -342,7 +348,8 @@ def Clv_SelectOp : Clv_Elementwise<"select", "Select",
   let summary = "lhs where condition holds, else rhs (`where` in the language)";
 }
 def Clv_CastOp : Clv_Elementwise<"cast", "Cast", (ins Clv_Tensor:$x)> {
-  let summary = "to the result's element type; f32 to i32 rounds toward zero";
+  let summary = "to the result's element type; f32 to i32 rounds toward zero, "
+                "f32 to bf16 to the nearest, ties to even";
 }
 def Clv_StopGradientOp : Clv_Elementwise<"stop_gradient", "Identity",
                                          (ins Clv_Tensor:$x)> {
@@ -422,8 +429,10 @@ def Clv_DotOp : Clv_ComputeOp<"dot"> {
     Result dims: those of lhs without `over`, then those of rhs that lhs lacks,
     without `over`. Dims that both have and that are not in `over` are kept.
     Any order of result dims is legal; builders choose the above.
+    Both operands have one element type. The result has it too, but of bf16
+    operands it is f32.
   }];
-  let arguments = (ins Clv_FloatTensor:$lhs, Clv_FloatTensor:$rhs,
+  let arguments = (ins Clv_FactorTensor:$lhs, Clv_FactorTensor:$rhs,
                        StrArrayAttr:$over);
   let results = (outs Clv_FloatTensor:$result);
   let assemblyFormat = "$lhs `,` $rhs `over` $over attr-dict "
@@ -513,7 +522,9 @@ def Clv_LogsumexpOp : Clv_ComputeOp<"logsumexp"> {
 /// the query at i sees the keys up to i + `ahead`; the others have no weight.
 /// The weights are e ** (s - log_sum). No operation has the scores in memory:
 /// all go over blocks (Dao, arXiv 2307.08691). The results' dims are in any
-/// order.
+/// order. Where query, key, value and gradient are bf16, so is what they are
+/// multiplied with: weights and the gradients of scores are rounded, forward
+/// the weights before they are divided by their sum. All else is f32.
 class Clv_OfAttention<string mnemonic, dag tensors>
     : Clv_ComputeOp<mnemonic, [Clv_AttentionInterface]> {
   let arguments = !con(tensors, (ins StrAttr:$seq, StrAttr:$keys,
@@ -524,7 +535,7 @@ class Clv_OfAttention<string mnemonic, dag tensors>
 }
 
 def Clv_AttentionSumOp : Clv_OfAttention<"attention_sum",
-    (ins Clv_FloatTensor:$query, Clv_FloatTensor:$key)> {
+    (ins Clv_FactorTensor:$query, Clv_FactorTensor:$key)> {
   let summary = "the logsumexp of the scores over the keys";
   let description = [{
     What `attention` needs; the gradient of both is that of `attention`, and
@@ -533,8 +544,8 @@ def Clv_AttentionSumOp : Clv_OfAttention<"attention_sum",
 }
 
 def Clv_AttentionOp : Clv_OfAttention<"attention",
-    (ins Clv_FloatTensor:$query, Clv_FloatTensor:$key, Clv_FloatTensor:$value,
-         Clv_FloatTensor:$log_sum)> {
+    (ins Clv_FactorTensor:$query, Clv_FactorTensor:$key,
+         Clv_FactorTensor:$value, Clv_FloatTensor:$log_sum)> {
   let summary = "values summed over the keys with the weights of the scores";
   let description = [{
     Its gradient takes log_sum for the `attention_sum` of the same query and
@@ -543,9 +554,9 @@ def Clv_AttentionOp : Clv_OfAttention<"attention",
 }
 
 def Clv_AttentionQueryGradientOp : Clv_OfAttention<"attention_query_gradient",
-    (ins Clv_FloatTensor:$query, Clv_FloatTensor:$key, Clv_FloatTensor:$value,
-         Clv_FloatTensor:$log_sum, Clv_FloatTensor:$mean,
-         Clv_FloatTensor:$gradient)> {
+    (ins Clv_FactorTensor:$query, Clv_FactorTensor:$key,
+         Clv_FactorTensor:$value, Clv_FloatTensor:$log_sum,
+         Clv_FloatTensor:$mean, Clv_FactorTensor:$gradient)> {
   let summary = "the gradient of attention with respect to the query";
   let description = [{
     `gradient` is that of the result; `mean` is sum(result * gradient) over the
@@ -555,16 +566,16 @@ def Clv_AttentionQueryGradientOp : Clv_OfAttention<"attention_query_gradient",
 }
 
 def Clv_AttentionKeyGradientOp : Clv_OfAttention<"attention_key_gradient",
-    (ins Clv_FloatTensor:$query, Clv_FloatTensor:$key, Clv_FloatTensor:$value,
-         Clv_FloatTensor:$log_sum, Clv_FloatTensor:$mean,
-         Clv_FloatTensor:$gradient)> {
+    (ins Clv_FactorTensor:$query, Clv_FactorTensor:$key,
+         Clv_FactorTensor:$value, Clv_FloatTensor:$log_sum,
+         Clv_FloatTensor:$mean, Clv_FactorTensor:$gradient)> {
   let summary = "the gradient of attention with respect to the key";
   let description = [{ As for the query: sum of ds * query. }];
 }
 
 def Clv_AttentionValueGradientOp : Clv_OfAttention<"attention_value_gradient",
-    (ins Clv_FloatTensor:$query, Clv_FloatTensor:$key, Clv_FloatTensor:$log_sum,
-         Clv_FloatTensor:$gradient)> {
+    (ins Clv_FactorTensor:$query, Clv_FactorTensor:$key,
+         Clv_FloatTensor:$log_sum, Clv_FactorTensor:$gradient)> {
   let summary = "the gradient of attention with respect to the value";
   let description = [{ As for the query: sum of w * gradient. }];
 }

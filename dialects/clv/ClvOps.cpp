@@ -29,6 +29,11 @@ static Type elementOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getElementType();
 }
 
+/// Whether factors of one type may give sums of another.
+static bool mayGive(Type factor, Type sum) {
+  return factor == sum || (factor.isBF16() && sum.isF32());
+}
+
 static std::string list(ArrayRef<StringRef> names) {
   return "[" + llvm::join(names, ", ") + "]";
 }
@@ -160,7 +165,16 @@ LogicalResult clv::verifyElementwise(Operation *op, Elementwise function) {
     return op->emitOpError("does not take i1");
   }
   if (function == Elementwise::Cast) {
+    bool isNarrow = last.isBF16() || result.isBF16();
+    bool isWide = last.isF32() || result.isF32() || last == result;
+    if (isNarrow && !isWide) {
+      return op->emitOpError("is between bf16 and f32, not from ")
+             << last << " to " << result;
+    }
     return success();
+  }
+  if (last.isBF16() && function != Elementwise::Identity) {
+    return op->emitOpError("does not compute with bf16: cast to f32");
   }
   unsigned first = function == Elementwise::Select ? 1 : 0;
   for (Value operand : op->getOperands().drop_front(first)) {
@@ -227,8 +241,8 @@ LogicalResult RandomOp::verify() {
 
 LogicalResult ReduceOp::verify() {
   SmallVector<StringRef> over = namesIn(getOver());
-  if (elementOf(getX()).isInteger(1)) {
-    return emitOpError("does not take i1");
+  if (elementOf(getX()).isInteger(1) || elementOf(getX()).isBF16()) {
+    return emitOpError("does not take ") << elementOf(getX());
   }
   if (failed(verifyDims(*this)) || failed(verifyOver(*this, over, getX())) ||
       failed(verifyElement(*this, "the result", elementOf(getResult()),
@@ -244,10 +258,12 @@ LogicalResult DotOp::verify() {
   if (failed(verifyDims(*this)) || failed(verifyOver(*this, over, getLhs())) ||
       failed(verifyOver(*this, over, getRhs())) ||
       failed(verifyElement(*this, "rhs", elementOf(getRhs()),
-                           elementOf(getLhs()))) ||
-      failed(verifyElement(*this, "the result", elementOf(getResult()),
                            elementOf(getLhs())))) {
     return failure();
+  }
+  if (!mayGive(elementOf(getLhs()), elementOf(getResult()))) {
+    return verifyElement(*this, "the result", elementOf(getResult()),
+                         gradientType(getLhs().getType()).getElementType());
   }
   SmallVector<StringRef> expected = without(dimsOf(getLhs()), over);
   for (StringRef name : without(dimsOf(getRhs()), over)) {
@@ -395,11 +411,16 @@ static LogicalResult verifyScores(AttentionInterface op, Value logSum,
            << op.getSeq() << "` in the query alone and `" << op.getKeys()
            << "` in the key alone";
   }
+  Type sum = elementOf(op->getResult(0)), factor = elementOf(query);
   for (Value operand : op->getOperands()) {
-    if (failed(verifyElement(op, "every operand", elementOf(operand),
-                             elementOf(op->getResult(0))))) {
+    bool isSum = operand == logSum || operand == mean;
+    if (failed(verifyElement(op, isSum ? "a sum" : "every factor",
+                             elementOf(operand), isSum ? sum : factor))) {
       return failure();
     }
+  }
+  if (!mayGive(factor, sum)) {
+    return op->emitOpError("gives f32 or the type of its factors, not ") << sum;
   }
   SmallVector<StringRef> rows = without(scoreDims(op), op.getKeys());
   for (Value sum : {logSum, mean}) {

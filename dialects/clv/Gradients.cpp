@@ -50,10 +50,11 @@ public:
 
 } // namespace
 
-static bool isFloat(Value value) {
-  return isa<FloatType>(
-      cast<RankedTensorType>(value.getType()).getElementType());
+static Type elementOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
 }
+
+static bool isFloat(Value value) { return isa<FloatType>(elementOf(value)); }
 
 /// d gelu / dx = (1 + erf(x/sqrt 2)) / 2 + x exp(-x*x/2) / sqrt(2 pi)
 static Value geluSlope(Backward &b, Value x) {
@@ -163,8 +164,7 @@ LogicalResult clv::elementwiseGradient(OpBuilder &builder, Operation *op,
     return success();
   case Elementwise::Cast:
     if (isFloat(x)) {
-      Type element = cast<RankedTensorType>(x.getType()).getElementType();
-      gradients.assign({b.cast(g, element)});
+      gradients.assign({b.cast(g, gradientType(x.getType()).getElementType())});
     }
     return success();
   case Elementwise::Identity: // stop_gradient
@@ -266,10 +266,12 @@ static Value dotGradient(Backward &b, Value g, Value of, Value other) {
       over.push_back(name);
     }
   }
+  Type factor = elementOf(other);
   if (over.empty()) {
-    return b.mul(g, other);
+    return b.mul(g, b.cast(other, elementOf(g)));
   }
-  auto dot = b.builder.create<DotOp>(b.loc, of.getType(), g, other,
+  auto dot = b.builder.create<DotOp>(b.loc, gradientType(of.getType()),
+                                     b.cast(g, factor), other,
                                      b.builder.getStrArrayAttr(over));
   setScope(dot, b.scope);
   return dot;
@@ -371,7 +373,8 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ValueRange results,
   Value g = b.broadcast(results[0], cast<RankedTensorType>(getType()));
   Value mean =
       b.reduce(Reduction::Sum, b.mul(g, getResult()), featureDims(*this));
-  auto typeOf = [](Value x) { return cast<RankedTensorType>(x.getType()); };
+  auto typeOf = [](Value x) { return gradientType(x.getType()); };
+  g = b.cast(g, elementOf(getQuery()));
   Value all[] = {getQuery(), getKey(), getValue(), getLogSum(), mean, g};
   gradients[0] =
       b.attention<AttentionQueryGradientOp>(*this, typeOf(getQuery()), all);

@@ -26,7 +26,9 @@ using namespace cleave::exec;
 //===----------------------------------------------------------------------===//
 
 static LogicalResult verifyElement(Operation *op, Type element) {
-  if (!element.isF32() && !element.isInteger(32) && !element.isInteger(1)) {
+  bool isNarrow = element.isBF16() && isa<ValueOp>(op);
+  if (!element.isF32() && !element.isInteger(32) && !element.isInteger(1) &&
+      !isNarrow) {
     return op->emitOpError("holds f32, i32 or i1, not ") << element;
   }
   return success();
@@ -643,9 +645,12 @@ LogicalResult ContractOp::verify() {
     return emitOpError("needs three positions for each dim");
   }
   SmallVector<View> views = viewsIn(getViews());
-  for (const View &view : views) {
-    if (!valueOf(view).getElement().isF32()) {
-      return emitOpError("contracts f32, not ") << valueOf(view).getElement();
+  Type factor = valueOf(views[0]).getElement();
+  factor = factor.isBF16() ? factor : Float32Type::get(getContext());
+  for (auto [i, view] : llvm::enumerate(views)) {
+    Type element = valueOf(view).getElement();
+    if (i == 2 ? !element.isF32() : element != factor) {
+      return emitOpError("contracts f32 or bf16 to f32, not ") << element;
     }
   }
   return verifyPositions(*this, views);

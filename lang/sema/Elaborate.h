@@ -14,7 +14,8 @@
 // optimizer), `clv.path` (an input's name or a parameter's path), `clv.init`
 // on params, `clv.state` on the states of updates. Result attributes:
 // `clv.result` (loss, output) and, of outputs, `clv.path`. Module attributes:
-// `clv.clip` (f64) where the run clips, `clv.model` (its name).
+// `clv.clip` (f64) where the run clips, `clv.compute` (a type) where its
+// contractions multiply another type than f32, `clv.model` (its name).
 //
 // What MLIR types never show: products of dims stand as their factors, a value
 // with a sum of dims is one value per part.

@@ -142,6 +142,7 @@ public:
   Strings outputs;
   Strings bounded; // dims declared with `up to`
   std::optional<double> clip;
+  mlir::Type compute; // what contractions multiply; null: f32
 
   // Of the elaborated function, each path once.
   std::vector<RegionInfo> regions() const;
@@ -161,6 +162,7 @@ private:
     Found<ast::OptimizerDecl> found;
   };
   bool resolveWith(Optimizer &optimizer);
+  bool resolvePrecision(const ast::CallExpr &call);
   bool runUpdateOf(mlir::ModuleOp module, size_t leaf,
                    const Optimizer &optimizer);
   bool bindOptimizerArguments(const Optimizer &optimizer, Frame &frame);

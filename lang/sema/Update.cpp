@@ -5,9 +5,48 @@ using namespace cleave;
 using namespace cleave::sema;
 using namespace cleave::ast;
 
+/// `precision(params: f32, compute: bf16)`: each may be left out, and is `f32`.
+bool Elaborator::resolvePrecision(const CallExpr &call) {
+  bool good = true;
+  Strings seen;
+  for (const Arg &arg : call.args) {
+    std::string what = arg.name ? arg.name->text : "";
+    SourceRange range = arg.name ? arg.name->range : arg.range;
+    bool isCompute = what == "compute";
+    if ((!isCompute && what != "params") || llvm::is_contained(seen, what)) {
+      diags
+          .error(Diag::BadArguments, range,
+                 llvm::is_contained(seen, what)
+                     ? quoted(what) + " is given twice"
+                     : "`precision` is of `params` and of `compute`" +
+                           (what.empty() ? "" : ", not of " + quoted(what)))
+          .help("write `precision(params: f32, compute: bf16)`");
+      good = false;
+      continue;
+    }
+    seen.push_back(what);
+    auto *type = dynCast<NameExpr>(arg.value);
+    std::string text = type ? type->name : "";
+    if (text != "f32" && !(isCompute && text == "bf16")) {
+      diags
+          .error(Diag::LaterPrecision, arg.value->range,
+                 isCompute ? "contractions multiply `f32` or `bf16`"
+                           : "parameters and optimizer leaves are `f32`")
+          .help(!isCompute      ? "write `params: f32`"
+                : text == "f16" ? "write `compute: bf16`, whose range is that "
+                                  "of `f32`: `f16` would need a scaled loss"
+                                : "write `compute: f32` or `compute: bf16`");
+      good = false;
+    } else if (isCompute && text == "bf16") {
+      compute = builder.getBF16Type();
+    }
+  }
+  return good;
+}
+
 bool Elaborator::resolveWith(Optimizer &optimizer) {
   bool good = true;
-  const CallExpr *clipCall = nullptr;
+  const CallExpr *clipCall = nullptr, *precisionCall = nullptr;
   auto once = [&](const CallExpr *&slot, const CallExpr *call,
                   const char *what) {
     if (slot) {
@@ -45,16 +84,8 @@ bool Elaborator::resolveWith(Optimizer &optimizer) {
       continue;
     }
     if (name == "precision") {
-      for (const Arg &arg : call->args) {
-        auto *type = dynCast<NameExpr>(arg.value);
-        if (!type || type->name != "f32") {
-          diags
-              .error(Diag::LaterPrecision, arg.value->range,
-                     "a precision other than `f32` is not built yet")
-              .help("leave `precision(...)` out: everything is `f32`");
-          good = false;
-        }
-      }
+      good &=
+          once(precisionCall, call, "`precision`s") && resolvePrecision(*call);
       continue;
     }
     Found<OptimizerDecl> found = findOptimizer(program, name);
@@ -311,6 +342,9 @@ bool Elaborator::runUpdates(mlir::ModuleOp module) {
   }
   if (clip) {
     module->setAttr("clv.clip", builder.getF64FloatAttr(*clip));
+  }
+  if (compute) {
+    module->setAttr("clv.compute", mlir::TypeAttr::get(compute));
   }
   if (!optimizer.call) {
     return true;

@@ -4,12 +4,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Blocks that no query sees are left out. Products are those of oneDNN's sgemm,
-// which takes any sizes and adds to its result where asked.
+// which takes any sizes and adds to its result where asked, and of its sibling
+// for bf16.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/attention/Attention.h"
 #include "runtime/attention/Rows.h"
+
+#include "numerics/Bfloat16.h"
+#include "runtime/contraction/Contraction.h"
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -18,6 +22,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+
+/// Of the library, which exports it without a declaration.
+extern "C" dnnl_status_t
+dnnl_gemm_bf16bf16f32(char transA, char transB, int64_t m, int64_t n, int64_t k,
+                      float alpha, const uint16_t *a, int64_t strideA,
+                      const uint16_t *b, int64_t strideB, float beta, float *c,
+                      int64_t strideC);
 
 namespace cleave::attention {
 
@@ -36,6 +47,8 @@ const Rows &rowsHere() {
 
 namespace {
 
+constexpr int64_t blockSize = attentionQueries * attentionKeys;
+
 /// A matrix whose rows are dense.
 struct Matrix {
   float *data = nullptr;
@@ -45,50 +58,92 @@ struct Matrix {
   explicit operator bool() const { return data; }
 };
 
-/// c[m, n] = a * b, or more by that: a[m, k], b[k, n]; each may be transposed.
-void multiply(char transA, char transB, int64_t m, int64_t n, int64_t k,
-              Matrix a, Matrix b, bool adds, Matrix c) {
-  dnnl_status_t status =
-      dnnl_sgemm(transA, transB, m, n, k, 1.0f, a.data, a.stride, b.data,
-                 b.stride, adds ? 1.0f : 0.0f, c.data, c.stride);
-  assert(status == dnnl_success && "the library failed to execute");
-  (void)status;
+/// A matrix that is multiplied: of f32, or of bf16.
+struct Operand {
+  const void *data = nullptr;
+  int64_t stride = 0;
+};
+
+bool isNarrow(const Shape &shape, Tensor tensor) {
+  return shape.narrow &&
+         (tensor == Tensor::Query || tensor == Tensor::Key ||
+          tensor == Tensor::Value || tensor == Tensor::OutGradient);
+}
+
+/// The dense rows of an operand, in f32.
+Matrix widen(Operand from, int64_t rows, int64_t columns, float *into) {
+  for (int64_t i = 0; i < rows; ++i) {
+    numerics::widen(static_cast<const uint16_t *>(from.data) + i * from.stride,
+                    into + i * columns, columns);
+  }
+  return {into, columns};
 }
 
 /// All tensors at one combination of the batch dims.
 class Head {
 public:
-  Head(const Shape &shape, const Each<float *> &data, float *scratch)
-      : shape(shape), data(data), scores{scratch, attentionKeys},
-        products{scratch + attentionQueries * attentionKeys, attentionKeys},
-        most(products.data + attentionQueries * attentionKeys),
-        total(most + attentionQueries), shrink(total + attentionQueries) {}
+  Head(const Shape &shape, const Each<void *> &data, float *scratch,
+       bool widens)
+      : shape(shape), data(data), widens(widens),
+        scores{scratch, attentionKeys},
+        products{scratch + blockSize, attentionKeys},
+        most(products.data + blockSize), total(most + attentionQueries),
+        shrink(total + attentionQueries),
+        rounded(reinterpret_cast<uint16_t *>(shrink + attentionQueries)),
+        wideA(shrink + attentionQueries + blockSize / 2),
+        wideB(wideA + std::max(blockSize, attentionQueries * widest())) {}
 
   void forward();
   void backward();
 
 private:
   const Shape &shape;
-  const Each<float *> &data;
+  const Each<void *> &data;
+  bool widens;
   Matrix scores, products;
   float *most, *total, *shrink; ///< of each query of a block
+  uint16_t *rounded;            ///< scores or products
+  float *wideA, *wideB;         ///< operands
 
-  Matrix at(Tensor tensor, int64_t row) const {
-    if (!data[tensor]) {
-      return {};
-    }
-    // Of one row the stride says nothing, and may be too short for sgemm.
+  int64_t widest() const { return std::max(shape.over, shape.features); }
+  // Of one row the stride says nothing, and may be too short for sgemm.
+  int64_t strideOf(Tensor tensor) const {
     int64_t width = tensor == Tensor::Query || tensor == Tensor::Key ||
                             tensor == Tensor::QueryGradient ||
                             tensor == Tensor::KeyGradient
                         ? shape.over
                         : shape.features;
-    return Matrix{data[tensor], std::max(shape.row[tensor], width)}.from(row);
+    return std::max(shape.row[tensor], width);
   }
+  Operand operand(Tensor tensor, int64_t row) const {
+    int64_t stride = strideOf(tensor), size = isNarrow(shape, tensor) ? 2 : 4;
+    return {static_cast<const char *>(data[tensor]) + row * stride * size,
+            stride};
+  }
+  /// A block's scores or products, as they are multiplied.
+  Operand operand(const Block &block, Matrix numbers) {
+    if (!shape.narrow) {
+      return {numbers.data, numbers.stride};
+    }
+    rowsHere().round(block, numbers.data, rounded);
+    return {rounded, attentionKeys};
+  }
+  float *numbersOf(Tensor tensor) const {
+    return static_cast<float *>(data[tensor]);
+  }
+  Matrix at(Tensor tensor, int64_t row) const {
+    if (!data[tensor]) {
+      return {};
+    }
+    return Matrix{numbersOf(tensor), strideOf(tensor)}.from(row);
+  }
+  void multiply(char transA, char transB, int64_t m, int64_t n, int64_t k,
+                Operand a, Operand b, bool adds, Matrix c);
+  void scale(Matrix out, int64_t rows, const float *factors) const;
   /// The numbers of queries from `row` on, one after the other.
   const float *gather(Tensor tensor, int64_t row, int64_t rows, float *into) {
     for (int64_t i = 0; i < rows; ++i) {
-      into[i] = data[tensor][(row + i) * shape.row[tensor]];
+      into[i] = numbersOf(tensor)[(row + i) * shape.row[tensor]];
     }
     return into;
   }
@@ -102,11 +157,47 @@ private:
   void backward(int64_t row, int64_t rows);
 };
 
+/// c[m, n] = a * b, or more by that: a[m, k], b[k, n]; each may be transposed.
+void Head::multiply(char transA, char transB, int64_t m, int64_t n, int64_t k,
+                    Operand a, Operand b, bool adds, Matrix c) {
+  float beta = adds ? 1.0f : 0.0f;
+  dnnl_status_t status = dnnl_success;
+  if (shape.narrow && !widens) {
+    status = dnnl_gemm_bf16bf16f32(
+        transA, transB, m, n, k, 1.0f, static_cast<const uint16_t *>(a.data),
+        a.stride, static_cast<const uint16_t *>(b.data), b.stride, beta, c.data,
+        c.stride);
+  } else {
+    if (shape.narrow) {
+      bool turnsA = transA == 'T', turnsB = transB == 'T';
+      Matrix left = widen(a, turnsA ? k : m, turnsA ? m : k, wideA);
+      Matrix right = widen(b, turnsB ? n : k, turnsB ? k : n, wideB);
+      a = {left.data, left.stride};
+      b = {right.data, right.stride};
+    }
+    status = dnnl_sgemm(transA, transB, m, n, k, 1.0f,
+                        static_cast<const float *>(a.data), a.stride,
+                        static_cast<const float *>(b.data), b.stride, beta,
+                        c.data, c.stride);
+  }
+  assert(status == dnnl_success && "the library failed to execute");
+  (void)status;
+}
+
+void Head::scale(Matrix out, int64_t rows, const float *factors) const {
+  for (int64_t i = 0; i < rows; ++i) {
+    float *numbers = out.from(i).data;
+    for (int64_t f = 0; factors[i] != 1.0f && f < shape.features; ++f) {
+      numbers[f] *= factors[i];
+    }
+  }
+}
+
 Block Head::score(int64_t row, int64_t rows, int64_t key, int64_t keys) {
-  multiply('N', 'T', rows, keys, shape.over, at(Tensor::Query, row),
-           at(Tensor::Key, key), false, scores);
+  multiply('N', 'T', rows, keys, shape.over, operand(Tensor::Query, row),
+           operand(Tensor::Key, key), false, scores);
   int64_t first = shape.causal ? shape.ahead + row - key + 1 : keys;
-  return {rows, keys, first, shape.scale};
+  return {rows, keys, first, shape.scale, shape.narrow};
 }
 
 void Head::forward(int64_t row, int64_t rows) {
@@ -122,6 +213,11 @@ void Head::forward(int64_t row, int64_t rows) {
   }
   if (!shape.makesSum) {
     gather(Tensor::Sum, row, rows, most);
+    for (int64_t i = 0; i < rows; ++i) {
+      float sum = most[i];
+      most[i] = shape.narrow ? upToPower(sum) : sum;
+      shrink[i] = most[i] == sum ? 1.0f : std::exp(most[i] - sum);
+    }
   }
   for (int64_t key = 0; key < end; key += attentionKeys) {
     int64_t keys = std::min(end - key, attentionKeys);
@@ -134,27 +230,19 @@ void Head::forward(int64_t row, int64_t rows) {
     if (!out) {
       continue;
     }
-    for (int64_t i = 0; shape.makesSum && key > 0 && i < rows; ++i) {
-      float *numbers = out.from(i).data;
-      for (int64_t f = 0; shrink[i] != 1.0f && f < shape.features; ++f) {
-        numbers[f] *= shrink[i];
-      }
+    if (shape.makesSum && key > 0) {
+      scale(out, rows, shrink);
     }
-    multiply('N', 'N', rows, shape.features, keys, scores,
-             at(Tensor::Value, key), key > 0, out);
+    multiply('N', 'N', rows, shape.features, keys, operand(block, scores),
+             operand(Tensor::Value, key), key > 0, out);
   }
-  if (!shape.makesSum) {
-    return;
-  }
-  for (int64_t i = 0; i < rows; ++i) {
-    data[Tensor::Sum][(row + i) * shape.row[Tensor::Sum]] =
+  for (int64_t i = 0; shape.makesSum && i < rows; ++i) {
+    numbersOf(Tensor::Sum)[(row + i) * shape.row[Tensor::Sum]] =
         most[i] + std::log(total[i]);
-    if (out && total[i] != 0.0f) {
-      float *numbers = out.from(i).data, inverse = 1.0f / total[i];
-      for (int64_t f = 0; f < shape.features; ++f) {
-        numbers[f] *= inverse;
-      }
-    }
+    shrink[i] = total[i] != 0.0f ? 1.0f / total[i] : 1.0f;
+  }
+  if (out) {
+    scale(out, rows, shrink);
   }
 }
 
@@ -170,29 +258,30 @@ void Head::backward(int64_t row, int64_t rows) {
   const float *sum = gather(Tensor::Sum, row, rows, most);
   const float *mean =
       ofScores ? gather(Tensor::Mean, row, rows, total) : nullptr;
-  Matrix gradient = at(Tensor::OutGradient, row);
+  Operand gradient = operand(Tensor::OutGradient, row);
   int64_t end = seenBefore(row + rows);
   for (int64_t key = 0; key < end; key += attentionKeys) {
     int64_t keys = std::min(end - key, attentionKeys);
     Block block = score(row, rows, key, keys);
     kernels.weigh(block, scores.data, sum);
     if (Matrix value = at(Tensor::ValueGradient, key)) {
-      multiply('T', 'N', keys, shape.features, rows, scores, gradient, true,
-               value);
+      multiply('T', 'N', keys, shape.features, rows, operand(block, scores),
+               gradient, true, value);
     }
     if (!ofScores) {
       continue;
     }
     multiply('N', 'T', rows, keys, shape.features, gradient,
-             at(Tensor::Value, key), false, products);
+             operand(Tensor::Value, key), false, products);
     kernels.reverse(block, scores.data, products.data, mean);
+    Operand weights = operand(block, products);
     if (Matrix query = at(Tensor::QueryGradient, row)) {
-      multiply('N', 'N', rows, shape.over, keys, products, at(Tensor::Key, key),
-               true, query);
+      multiply('N', 'N', rows, shape.over, keys, weights,
+               operand(Tensor::Key, key), true, query);
     }
     if (Matrix own = at(Tensor::KeyGradient, key)) {
-      multiply('T', 'N', keys, shape.over, rows, products,
-               at(Tensor::Query, row), true, own);
+      multiply('T', 'N', keys, shape.over, rows, weights,
+               operand(Tensor::Query, row), true, own);
     }
   }
 }
@@ -205,7 +294,7 @@ void Head::backward() {
 
 /// Calls `visit(data, index)` for each combination of the batch dims.
 template <typename Visit>
-void forEachHead(const Shape &shape, Each<float *> data, Visit visit) {
+void forEachHead(const Shape &shape, Each<void *> data, Visit visit) {
   std::array<int64_t, mostBatchDims> index = {};
   for (size_t b = 0; b < shape.batches; ++b) {
     if (shape.batch[b].size == 0) {
@@ -215,7 +304,9 @@ void forEachHead(const Shape &shape, Each<float *> data, Visit visit) {
   auto step = [&](size_t b, int64_t by) {
     for (size_t t = 0; t < tensors; ++t) {
       if (data.all[t]) {
-        data.all[t] += by * shape.batch[b].stride.all[t];
+        int64_t size = isNarrow(shape, static_cast<Tensor>(t)) ? 2 : 4;
+        data.all[t] = static_cast<char *>(data.all[t]) +
+                      by * shape.batch[b].stride.all[t] * size;
       }
     }
   };
@@ -241,37 +332,39 @@ void forEachHead(const Shape &shape, Each<float *> data, Visit visit) {
 }
 
 /// Sets a tensor of `rows` rows to zero.
-void clear(const Shape &shape, const Each<float *> &data, Tensor tensor,
+void clear(const Shape &shape, const Each<void *> &data, Tensor tensor,
            int64_t rows, int64_t width) {
   if (!data[tensor]) {
     return;
   }
-  forEachHead(shape, data, [&](const Each<float *> &head, const auto &index) {
+  forEachHead(shape, data, [&](const Each<void *> &head, const auto &index) {
     for (size_t b = 0; b < shape.batches; ++b) {
       if (index[b] > 0 && shape.batch[b].stride[tensor] == 0) {
         return; // the same memory again
       }
     }
     for (int64_t i = 0; i < rows; ++i) {
-      std::fill_n(head[tensor] + i * shape.row[tensor], width, 0.0f);
+      std::fill_n(static_cast<float *>(head[tensor]) + i * shape.row[tensor],
+                  width, 0.0f);
     }
   });
 }
 
 } // namespace
 
-void run(const Shape &shape, const Each<float *> &data, float *scratch) {
+void run(const Shape &shape, const Each<void *> &data, float *scratch,
+         bool widens) {
   if (!data[Tensor::OutGradient]) {
-    forEachHead(shape, data, [&](const Each<float *> &head, const auto &) {
-      Head(shape, head, scratch).forward();
+    forEachHead(shape, data, [&](const Each<void *> &head, const auto &) {
+      Head(shape, head, scratch, widens).forward();
     });
     return;
   }
   clear(shape, data, Tensor::QueryGradient, shape.queries, shape.over);
   clear(shape, data, Tensor::KeyGradient, shape.keys, shape.over);
   clear(shape, data, Tensor::ValueGradient, shape.keys, shape.features);
-  forEachHead(shape, data, [&](const Each<float *> &head, const auto &) {
-    Head(shape, head, scratch).backward();
+  forEachHead(shape, data, [&](const Each<void *> &head, const auto &) {
+    Head(shape, head, scratch, widens).backward();
   });
 }
 
@@ -284,6 +377,7 @@ static Shape readShape(const int64_t *integers,
     order[i] = static_cast<Tensor>(*integers++);
   }
   shape.makesSum = *integers++ != 0;
+  shape.narrow = *integers++ != 0;
   shape.causal = *integers++ != 0;
   shape.ahead = *integers++;
   uint32_t bits = static_cast<uint32_t>(*integers++);
@@ -336,11 +430,12 @@ void kernel(void *const *views, const int64_t *integers) {
   std::array<Tensor, tensors> order;
   size_t count = 0;
   Shape shape = readShape(integers, order, count);
-  Each<float *> data;
+  Each<void *> data;
   for (size_t i = 0; i < count; ++i) {
-    data[order[i]] = static_cast<float *>(views[i]);
+    data[order[i]] = views[i];
   }
-  run(shape, data, static_cast<float *>(views[count]));
+  run(shape, data, static_cast<float *>(views[count]),
+      !contraction::multipliesBfloat16());
 }
 
 int64_t operationsOf(const int64_t *integers) {

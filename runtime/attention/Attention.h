@@ -13,6 +13,11 @@
 // (Milakov and Gimelshein, arXiv 1805.02867), backward from the sum (Dao, arXiv
 // 2307.08691). The same shape gives the same bits on every run and thread.
 //
+// Where query, key, value and the gradient of out are bf16, so is what they are
+// multiplied with. Forward that is e ** (s - n ln 2) with any whole n: rounding
+// it does not depend on n, so neither do results on the blocks that a plan
+// makes. Sums are of what is not rounded.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef CLEAVE_RUNTIME_ATTENTION_ATTENTION_H
@@ -44,6 +49,7 @@ struct Shape {
   bool causal = false;
   int64_t ahead = 0; ///< the position of query 0 less that of key 0
   float scale = 1;
+  bool narrow = false; ///< Query, Key, Value and OutGradient are bf16
   struct Batch {
     int64_t size = 1;
     Each<int64_t> stride; ///< 0 where a tensor lacks it
@@ -54,7 +60,9 @@ struct Shape {
 };
 
 /// Null where a tensor is absent. `scratch` is of `attentionScratchBytes`.
-void run(const Shape &shape, const Each<float *> &data, float *scratch);
+/// `widens`: whether bf16 is widened before it is multiplied.
+void run(const Shape &shape, const Each<void *> &data, float *scratch,
+         bool widens);
 
 /// `run` as plan files call it; see AttentionCall.h.
 void kernel(void *const *views, const int64_t *integers);

@@ -21,12 +21,14 @@ struct Block {
   int64_t rows = 0, keys = 0;
   int64_t first = 0; ///< keys that row 0 sees
   float scale = 1;
+  bool byPowers = false; ///< `most` is to be a multiple of ln 2
 };
 
 struct Rows {
   /// scores = e ** (scale * scores - most), with the largest scaled score so
-  /// far in `most`. `total` is the sum so far; `shrink` what it, and all that
-  /// was added up with the old weights, was multiplied by.
+  /// far in `most`, or the next multiple of ln 2 above it. `total` is the sum
+  /// so far; `shrink` what it, and all that was added up with the old weights,
+  /// was multiplied by.
   void (*advance)(const Block &block, float *scores, float *most, float *total,
                   float *shrink);
   /// scores = e ** (scale * scores - sum)
@@ -34,7 +36,15 @@ struct Rows {
   /// products = scale * weights * (products - mean)
   void (*reverse)(const Block &block, const float *weights, float *products,
                   const float *mean);
+  /// `rounded` = scores as bf16, in rows like theirs.
+  void (*round)(const Block &block, const float *scores, uint16_t *rounded);
 };
+
+/// The least multiple of ln 2 that is not below `x`, as near as floats are.
+/// Compiled for each kind of processor.
+static inline float upToPower(float x) {
+  return __builtin_ceilf(x * 1.44269504f) * 0.693147182f;
+}
 
 /// For this processor.
 const Rows &rowsHere();

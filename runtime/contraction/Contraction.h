@@ -5,10 +5,10 @@
 //
 //   out[...] = sum over the dims that are not in out of lhs[...] * rhs[...]
 //
-// for f32 tensors with any strides. Each dim is in any of the three; what an
-// operand lacks is broadcast. Any size may be 0: then the result is empty, or,
-// where a summed dim is, zero. Memory must not overlap between `out` and the
-// operands.
+// for tensors with any strides, of f32; lhs and rhs may be bf16. Products are
+// added in f32. Each dim is in any of the three; what an operand lacks is
+// broadcast. Any size may be 0: then the result is empty, or, where a summed
+// dim is, zero. Memory must not overlap between `out` and the operands.
 //
 // A device prepares each concrete shape once and then executes it any number
 // of times. The same shape gives the same bits on every run and thread.
@@ -45,6 +45,14 @@ enum class Order : uint8_t {
   OrderedTerms, ///< so too, and rhs, which is not read, is one everywhere
 };
 
+/// The type of lhs and rhs.
+enum class Factor : uint8_t { F32, BF16 };
+
+/// Whether the processor multiplies matrices of bf16 faster than those of f32:
+/// if it has AMX. Without it the library's bf16 is no faster, so bf16 is
+/// widened to f32, which is exact, and multiplied as that.
+bool multipliesBfloat16();
+
 /// A shape made ready; of the contractor that prepared it.
 class Prepared;
 
@@ -52,14 +60,16 @@ class Prepared;
 /// `prepare` nothing allocates but what the library does inside.
 class Contractor {
 public:
-  Contractor();
+  /// `widens`: whether bf16 is widened before it is multiplied.
+  explicit Contractor(bool widens = !multipliesBfloat16());
   ~Contractor();
   Contractor(Contractor &&) noexcept;
   Contractor &operator=(Contractor &&) = delete;
 
   /// Equal shapes give the same object. Lives as long as the contractor.
-  const Prepared *prepare(const Shape &shape, Order order = Order::Any);
-  void execute(const Prepared *prepared, const float *lhs, const float *rhs,
+  const Prepared *prepare(const Shape &shape, Order order = Order::Any,
+                          Factor factor = Factor::F32);
+  void execute(const Prepared *prepared, const void *lhs, const void *rhs,
                float *out);
 
   /// How a shape is executed, for tests and benchmarks: `loops`, `matmul

@@ -9,9 +9,14 @@
 // of our threads, and unit strides; where it would still choose its reference
 // implementation, our own loops are faster.
 //
+// bf16 that is widened goes through all of this as f32, and so does what loops
+// or an order of adding compute.
+//
 //===----------------------------------------------------------------------===//
 
 #include "runtime/contraction/Contraction.h"
+
+#include "numerics/Bfloat16.h"
 #include "runtime/contraction/Loops.h"
 #include "runtime/contraction/Ordered.h"
 
@@ -23,6 +28,7 @@
 #include <dlfcn.h>
 #include <map>
 #include <string>
+#include <tuple>
 
 namespace cleave::contraction {
 
@@ -49,6 +55,8 @@ class Prepared {
 public:
   enum Kind { Nothing, Zero, Nest, Matmul, InOrder } kind = Nothing;
   Shape shape;
+  Factor factor = Factor::F32;         ///< of what is multiplied
+  std::array<int64_t, 2> widened = {}; ///< elements of lhs and rhs to widen
   LoopNest nest;
   Ordered ordered;
   Mapping mapping;
@@ -59,16 +67,20 @@ public:
 };
 
 struct Contractor::State {
-  std::map<std::pair<Shape, Order>, Prepared> shapes;
+  std::map<std::tuple<Shape, Order, Factor>, Prepared> shapes;
+  bool widens = true;
   dnnl::stream stream{engineOf()};
   float *scratch = nullptr;
   size_t scratchBytes = 0;
   float *packs = nullptr;
   int64_t packFloats = 0;
+  float *wide = nullptr;
+  int64_t wideFloats = 0;
 
   ~State() {
     std::free(scratch);
     std::free(packs);
+    std::free(wide);
   }
   static float *allocate(size_t bytes) {
     void *memory = std::aligned_alloc(64, (bytes + 4095) / 4096 * 4096);
@@ -87,19 +99,36 @@ struct Contractor::State {
       packs = allocate((packFloats = floats) * sizeof(float));
     }
   }
+  void needWide(int64_t floats) {
+    if (floats > wideFloats) {
+      std::free(wide);
+      wide = allocate((wideFloats = floats) * sizeof(float));
+    }
+  }
 
   void makeOrdered(Prepared &prepared, Order order);
   bool makeProducts(Prepared &prepared);
-  std::optional<Product> makeProduct(const Mapping &mapping, bool adds,
+  std::optional<Product> makeProduct(const Prepared &prepared, bool adds,
                                      std::string &name);
-  void run(Product &product, const float *lhs, const float *rhs, float *out);
-  void runMatmul(Prepared &prepared, const float *lhs, const float *rhs,
+  bool makeMatmul(Prepared &prepared);
+  void makeWide(Prepared &prepared);
+  void run(Product &product, const void *lhs, const void *rhs, float *out);
+  void runMatmul(Prepared &prepared, const void *lhs, const void *rhs,
                  float *out);
 };
 
+static int64_t sizeOf(Factor factor) { return factor == Factor::BF16 ? 2 : 4; }
+
+bool multipliesBfloat16() {
+  constexpr auto amx = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
+  static const auto here = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  return (here & amx) == amx;
+}
+
 /// The library's description of one side: batch dims, then its two own. Where
 /// the side lacks a batch dim it has size one there, and any large stride.
-static memory::desc describeSide(const Mapping &mapping, Side side) {
+static memory::desc describeSide(const Mapping &mapping, Side side,
+                                 Factor factor) {
   const Loop &row = side == Rhs ? mapping.k : mapping.m;
   const Loop &column = side == Lhs ? mapping.k : mapping.n;
   memory::dims sizes, strides;
@@ -117,12 +146,16 @@ static memory::desc describeSide(const Mapping &mapping, Side side) {
     sizes.push_back(loop->size);
     strides.push_back(loop->stride[side]);
   }
-  return memory::desc(sizes, memory::data_type::f32, strides);
+  bool isNarrow = side != Out && factor == Factor::BF16;
+  return memory::desc(
+      sizes, isNarrow ? memory::data_type::bf16 : memory::data_type::f32,
+      strides);
 }
 
-std::optional<Product> Contractor::State::makeProduct(const Mapping &mapping,
+std::optional<Product> Contractor::State::makeProduct(const Prepared &prepared,
                                                       bool adds,
                                                       std::string &name) {
+  const Mapping &mapping = prepared.mapping;
   // The library reports what it cannot do by exceptions; they end here.
   try {
     dnnl::primitive_attr attributes;
@@ -132,10 +165,11 @@ std::optional<Product> Contractor::State::makeProduct(const Mapping &mapping,
       sum.append_sum(1.0f);
       attributes.set_post_ops(sum);
     }
-    dnnl::matmul::primitive_desc description({describeSide(mapping, Lhs),
-                                              describeSide(mapping, Rhs),
-                                              describeSide(mapping, Out)},
-                                             attributes, engineOf());
+    dnnl::matmul::primitive_desc description(
+        {describeSide(mapping, Lhs, prepared.factor),
+         describeSide(mapping, Rhs, prepared.factor),
+         describeSide(mapping, Out, prepared.factor)},
+        attributes, engineOf());
     name = description.impl_info_str();
     if (name.starts_with("ref")) {
       return std::nullopt;
@@ -170,7 +204,7 @@ void Contractor::State::makeOrdered(Prepared &prepared, Order order) {
 bool Contractor::State::makeProducts(Prepared &prepared) {
   Mapping &mapping = prepared.mapping;
   std::string name;
-  prepared.first = makeProduct(mapping, false, name);
+  prepared.first = makeProduct(prepared, false, name);
   if (!prepared.first) {
     return false;
   }
@@ -187,7 +221,7 @@ bool Contractor::State::makeProducts(Prepared &prepared) {
     prepared.offsets = std::move(finer);
   }
   if (prepared.offsets.size() > 1) {
-    prepared.next = makeProduct(mapping, true, name);
+    prepared.next = makeProduct(prepared, true, name);
     if (!prepared.next) {
       return false;
     }
@@ -207,10 +241,10 @@ bool Contractor::State::makeProducts(Prepared &prepared) {
   return true;
 }
 
-void Contractor::State::run(Product &product, const float *lhs,
-                            const float *rhs, float *out) {
-  dnnl_memory_set_data_handle(product.lhs.get(), const_cast<float *>(lhs));
-  dnnl_memory_set_data_handle(product.rhs.get(), const_cast<float *>(rhs));
+void Contractor::State::run(Product &product, const void *lhs, const void *rhs,
+                            float *out) {
+  dnnl_memory_set_data_handle(product.lhs.get(), const_cast<void *>(lhs));
+  dnnl_memory_set_data_handle(product.rhs.get(), const_cast<void *>(rhs));
   dnnl_memory_set_data_handle(product.out.get(), out);
   dnnl_memory_set_data_handle(product.scratch.get(), scratch);
   dnnl_status_t status = dnnl_primitive_execute(
@@ -220,24 +254,26 @@ void Contractor::State::run(Product &product, const float *lhs,
   (void)status;
 }
 
-void Contractor::State::runMatmul(Prepared &prepared, const float *lhs,
-                                  const float *rhs, float *out) {
+void Contractor::State::runMatmul(Prepared &prepared, const void *lhs,
+                                  const void *rhs, float *out) {
   const Mapping &mapping = prepared.mapping;
+  int64_t size = sizeOf(prepared.factor);
   if (mapping.swapped) {
     std::swap(lhs, rhs);
   }
   if (mapping.packs[Lhs]) {
-    pack(*mapping.packs[Lhs], lhs, packs + prepared.packedAt[Lhs]);
+    pack(*mapping.packs[Lhs], size, lhs, packs + prepared.packedAt[Lhs]);
     lhs = packs + prepared.packedAt[Lhs];
   }
   if (mapping.packs[Rhs]) {
-    pack(*mapping.packs[Rhs], rhs, packs + prepared.packedAt[Rhs]);
+    pack(*mapping.packs[Rhs], size, rhs, packs + prepared.packedAt[Rhs]);
     rhs = packs + prepared.packedAt[Rhs];
   }
   float *result = mapping.packs[Out] ? packs + prepared.packedAt[Out] : out;
   Product *product = &*prepared.first;
   for (auto [left, right] : prepared.offsets) {
-    run(*product, lhs + left, rhs + right, result);
+    run(*product, static_cast<const char *>(lhs) + left * size,
+        static_cast<const char *>(rhs) + right * size, result);
     product = prepared.next ? &*prepared.next : product;
   }
   if (mapping.packs[Out]) {
@@ -245,17 +281,43 @@ void Contractor::State::runMatmul(Prepared &prepared, const float *lhs,
   }
 }
 
-Contractor::Contractor() : state(std::make_unique<State>()) {}
+bool Contractor::State::makeMatmul(Prepared &prepared) {
+  std::optional<Mapping> mapping = mapToMatmul(prepared.shape);
+  if (!mapping) {
+    return false;
+  }
+  prepared.mapping = std::move(*mapping);
+  return makeProducts(prepared);
+}
+
+/// Lets operands be widened first.
+void Contractor::State::makeWide(Prepared &prepared) {
+  prepared.factor = Factor::F32;
+  prepared.widened = {1, 1};
+  for (const Dim &dim : prepared.shape) {
+    prepared.widened[0] +=
+        dim.lhs == Dim::absent ? 0 : (dim.size - 1) * dim.lhs;
+    prepared.widened[1] +=
+        dim.rhs == Dim::absent ? 0 : (dim.size - 1) * dim.rhs;
+  }
+  needWide(prepared.widened[0] + prepared.widened[1]);
+}
+
+Contractor::Contractor(bool widens) : state(std::make_unique<State>()) {
+  state->widens = widens;
+}
 Contractor::~Contractor() = default;
 Contractor::Contractor(Contractor &&) noexcept = default;
 
-const Prepared *Contractor::prepare(const Shape &shape, Order order) {
-  auto [entry, fresh] = state->shapes.try_emplace({shape, order});
+const Prepared *Contractor::prepare(const Shape &shape, Order order,
+                                    Factor factor) {
+  auto [entry, fresh] = state->shapes.try_emplace({shape, order, factor});
   Prepared &prepared = entry->second;
   if (!fresh) {
     return &prepared;
   }
   prepared.shape = shape;
+  prepared.factor = factor;
   bool nothing = false, zero = false;
   for (const Dim &dim : shape) {
     assert(dim.size >= 0 && "a negative size");
@@ -266,16 +328,22 @@ const Prepared *Contractor::prepare(const Shape &shape, Order order) {
     prepared.description = nothing ? "nothing" : "zero";
     return &prepared;
   }
+  bool isNarrow = factor == Factor::BF16;
+  if (isNarrow && !state->widens && order == Order::Any &&
+      state->makeMatmul(prepared)) {
+    prepared.kind = Prepared::Matmul;
+    return &prepared;
+  }
+  if (isNarrow) {
+    state->makeWide(prepared);
+  }
   if (order != Order::Any) {
     state->makeOrdered(prepared, order);
     return &prepared;
   }
-  if (std::optional<Mapping> mapping = mapToMatmul(shape)) {
-    prepared.mapping = std::move(*mapping);
-    if (state->makeProducts(prepared)) {
-      prepared.kind = Prepared::Matmul;
-      return &prepared;
-    }
+  if (state->makeMatmul(prepared)) {
+    prepared.kind = Prepared::Matmul;
+    return &prepared;
   }
   prepared.kind = Prepared::Nest;
   prepared.nest = makeNest(shape);
@@ -283,21 +351,30 @@ const Prepared *Contractor::prepare(const Shape &shape, Order order) {
   return &prepared;
 }
 
-void Contractor::execute(const Prepared *prepared, const float *lhs,
-                         const float *rhs, float *out) {
+void Contractor::execute(const Prepared *prepared, const void *lhs,
+                         const void *rhs, float *out) {
   // The library's argument objects carry the addresses of the current call.
   Prepared &mine = const_cast<Prepared &>(*prepared);
+  if (auto [left, right] = mine.widened; left > 0) {
+    float *second = state->wide + left;
+    numerics::widen(static_cast<const uint16_t *>(lhs), state->wide, left);
+    numerics::widen(static_cast<const uint16_t *>(rhs), second, right);
+    lhs = state->wide;
+    rhs = second;
+  }
+  const auto *a = static_cast<const float *>(lhs);
+  const auto *b = static_cast<const float *>(rhs);
   switch (mine.kind) {
   case Prepared::Nothing:
     return;
   case Prepared::Zero:
     return zero(mine.shape, out);
   case Prepared::Nest:
-    return runNest(mine.nest, lhs, rhs, out);
+    return runNest(mine.nest, a, b, out);
   case Prepared::Matmul:
     return state->runMatmul(mine, lhs, rhs, out);
   case Prepared::InOrder:
-    return runOrdered(mine.ordered, lhs, rhs, out, state->packs,
+    return runOrdered(mine.ordered, a, b, out, state->packs,
                       reinterpret_cast<double *>(state->scratch));
   }
 }

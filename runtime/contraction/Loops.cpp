@@ -235,16 +235,27 @@ template <typename Row> static void forEachRow(const Pack &pack, Row row) {
   }
 }
 
-void pack(const Pack &pack, const float *tensor, float *packed) {
+template <typename T>
+static void packAs(const Pack &pack, const T *tensor, T *packed) {
   forEachRow(pack, [&](int64_t from, int64_t to, int64_t count, int64_t step) {
     if (step == 1) {
-      std::memcpy(packed + to, tensor + from, count * sizeof(float));
+      std::memcpy(packed + to, tensor + from, count * sizeof(T));
       return;
     }
     for (int64_t i = 0; i < count; ++i) {
       packed[to + i] = tensor[from + i * step];
     }
   });
+}
+
+void pack(const Pack &pack, int64_t size, const void *tensor, void *packed) {
+  if (size == 2) {
+    packAs(pack, static_cast<const uint16_t *>(tensor),
+           static_cast<uint16_t *>(packed));
+  } else {
+    packAs(pack, static_cast<const uint32_t *>(tensor),
+           static_cast<uint32_t *>(packed));
+  }
 }
 
 void unpack(const Pack &pack, const float *packed, float *tensor) {

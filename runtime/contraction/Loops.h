@@ -30,7 +30,8 @@ void runNest(const LoopNest &nest, const float *lhs, const float *rhs,
 /// Sets the elements of out to zero.
 void zero(const Shape &shape, float *out);
 
-void pack(const Pack &pack, const float *tensor, float *packed);
+/// Of elements of `size` bytes, 2 or 4.
+void pack(const Pack &pack, int64_t size, const void *tensor, void *packed);
 void unpack(const Pack &pack, const float *packed, float *tensor);
 
 } // namespace cleave::contraction

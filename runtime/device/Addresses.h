@@ -32,7 +32,8 @@ public:
   }
   void launch(Kernel, void *const *, const int64_t *) override {}
   const contraction::Prepared *prepare(const contraction::Shape &,
-                                       contraction::Order) override {
+                                       contraction::Order,
+                                       contraction::Factor) override {
     return nullptr;
   }
   void contract(const contraction::Prepared *, const void *, const void *,

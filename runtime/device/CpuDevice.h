@@ -27,14 +27,13 @@ public:
   }
   int64_t operationsOf(Kernel kernel, const int64_t *integers) const override;
   const contraction::Prepared *prepare(const contraction::Shape &shape,
-                                       contraction::Order order) override {
-    return contractor.prepare(shape, order);
+                                       contraction::Order order,
+                                       contraction::Factor factor) override {
+    return contractor.prepare(shape, order, factor);
   }
   void contract(const contraction::Prepared *prepared, const void *lhs,
                 const void *rhs, void *out) override {
-    contractor.execute(prepared, static_cast<const float *>(lhs),
-                       static_cast<const float *>(rhs),
-                       static_cast<float *>(out));
+    contractor.execute(prepared, lhs, rhs, static_cast<float *>(out));
   }
   void fillZero(void *target, size_t bytes) override;
   void discard(char *begin, size_t bytes) override;

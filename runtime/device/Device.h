@@ -75,7 +75,8 @@ public:
   /// kernels, which memory bounds, are not counted.
   virtual int64_t operationsOf(Kernel, const int64_t *) const { return 0; }
   virtual const contraction::Prepared *prepare(const contraction::Shape &shape,
-                                               contraction::Order order) = 0;
+                                               contraction::Order order,
+                                               contraction::Factor factor) = 0;
   virtual void contract(const contraction::Prepared *prepared, const void *lhs,
                         const void *rhs, void *out) = 0;
   virtual void fillZero(void *target, size_t bytes) = 0;

@@ -145,8 +145,12 @@ Status Resolver::resolveContraction(const format::ContractionT &contraction) {
                                  ? contraction::Order::OrderedTerms
                              : contraction.ordered ? contraction::Order::Ordered
                                                    : contraction::Order::Any;
+  contraction::Factor factor =
+      valueOf(*views[0]).type == format::ElementType::BF16
+          ? contraction::Factor::BF16
+          : contraction::Factor::F32;
   DeviceProgram::ContractionCall call{
-      env.device->prepare(shape, order), addressOf(*views[0]),
+      env.device->prepare(shape, order, factor), addressOf(*views[0]),
       addressOf(*views[1]), addressOf(*views[2])};
   DeviceProgram::Work work{contraction.terms ? 1 : 2, 0};
   for (const contraction::Dim &dim : shape) {

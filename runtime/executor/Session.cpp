@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/executor/Session.h"
+
+#include "numerics/Bfloat16.h"
 #include "runtime/executor/Crew.h"
 #include "runtime/executor/Engine.h"
 #include "runtime/executor/Overlap.h"
@@ -694,6 +696,10 @@ Result<std::vector<float>> Session::output(const std::string &name,
       break;
     case format::ElementType::Bool:
       values[i] = bytes[i];
+      break;
+    case format::ElementType::BF16:
+      values[i] = numerics::fromBfloat16(
+          reinterpret_cast<const uint16_t *>(bytes.data())[i]);
       break;
     }
   }

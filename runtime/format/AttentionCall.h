@@ -5,13 +5,14 @@
 //
 // Attention goes over blocks of contractions, which only the runtime does. So
 // its kernel is not in the plan file's image but in the runtime, under a name
-// of its own; it is called like any other kernel. Its views are f32 tensors,
-// each with the dims over which scores sum, or the features, last; then
-// scratch of `attentionScratchBytes`. Its integers, in order:
+// of its own; it is called like any other kernel. Its views are tensors of f32,
+// or some of bf16, each with the dims over which scores sum, or the features,
+// last; then scratch of `attentionScratchBytes`. Its integers, in order:
 //
 //   n             the number of tensors
 //   n times       which one it is: an AttentionTensor
 //   makesSum      1 where it writes the Sum, 0 where it reads it
+//   narrow        1 where Query, Key, Value and OutGradient are bf16
 //   causal        1 where the query at i sees keys up to i + ahead, else 0
 //   ahead
 //   scale         the bits of an f32
@@ -57,8 +58,18 @@ inline constexpr int64_t attentionQueries = 64;
 inline constexpr int64_t attentionKeys = 256;
 
 /// Scores and their gradients of one block, and three numbers for each query.
-inline constexpr int64_t attentionScratchBytes =
-    (2 * attentionQueries * attentionKeys + 3 * attentionQueries) * 4;
+/// Where some tensors are bf16 also scores of bf16, and two operands in f32.
+/// `width`: the elements of a row of the widest tensor.
+constexpr int64_t attentionScratchBytes(bool narrow, int64_t width) {
+  int64_t block = attentionQueries * attentionKeys;
+  int64_t bytes = (2 * block + 3 * attentionQueries) * 4;
+  if (narrow) {
+    int64_t wide = attentionQueries * width;
+    bytes += 2 * block + 4 * (wide > block ? wide : block) +
+             4 * attentionKeys * width;
+  }
+  return bytes;
+}
 
 } // namespace cleave::format
 

@@ -101,11 +101,11 @@ LayoutT fromLayout(const layout::Layout &layout) {
 }
 
 int64_t elementSize(ElementType type) {
-  return type == ElementType::Bool ? 1 : 4;
+  return type == ElementType::Bool ? 1 : type == ElementType::BF16 ? 2 : 4;
 }
 
 const char *nameOf(ElementType type) {
-  const char *names[] = {"f32", "i32", "bool"};
+  const char *names[] = {"f32", "i32", "bool", "bf16"};
   return names[static_cast<size_t>(type)];
 }
 

@@ -32,7 +32,7 @@ bool resides(const std::vector<layout::Residence> &parts,
 
 /// Bytes of one element.
 int64_t elementSize(ElementType type);
-const char *nameOf(ElementType type);    ///< f32, i32, bool
+const char *nameOf(ElementType type);    ///< f32, i32, bool, bf16
 const char *nameOf(CollectiveKind kind); ///< all_reduce, …
 const char *nameOf(TrafficKind kind);    ///< collectives, all_reduce, …
 

@@ -94,7 +94,7 @@ int64_t Verifier::allChunks(uint32_t extent) const {
 }
 
 Status Verifier::verifyValue(const ValueT &value) {
-  if (value.storage > Storage::Slot || value.type > ElementType::Bool) {
+  if (value.storage > Storage::Slot || value.type > ElementType::BF16) {
     return Status::error("an unknown storage or type");
   }
   if (value.extents.size() > highestRank) {
@@ -301,11 +301,16 @@ Status Verifier::verifyContraction(const ContractionT &contraction) {
   std::vector<bool> covered[3];
   for (int i = 0; i < 3; ++i) {
     CLEAVE_TRY(verifyView(views[i]));
-    if (valueOf(*views[i]).type != ElementType::F32) {
-      return Status::error("an operand that is not f32");
+    ElementType type = valueOf(*views[i]).type;
+    if (type != ElementType::F32 && (i == 2 || type != ElementType::BF16)) {
+      return Status::error(i == 2 ? "a result that is not f32"
+                                  : "an operand that is neither f32 nor bf16");
     }
     extents[i] = extentsOf(*views[i]);
     covered[i].resize(extents[i].size());
+  }
+  if (valueOf(*views[0]).type != valueOf(*views[1]).type) {
+    return Status::error("operands of two types");
   }
   if (contraction.terms &&
       (!contraction.ordered || !isSameView(*views[0], *views[1]))) {
@@ -441,8 +446,9 @@ Status Verifier::verifyCollective(const CollectiveT &collective) {
       from.type != valueOf(*collective.target).type) {
     return Status::error(what + ": source and target differ in rank or type");
   }
-  if (!collective.partial.empty() && from.type == ElementType::Bool) {
-    return Status::error(what + " reduces booleans");
+  if (!collective.partial.empty() && from.type != ElementType::F32 &&
+      from.type != ElementType::I32) {
+    return Status::error(what + " reduces " + nameOf(from.type));
   }
   CLEAVE_TRY(verifyShift(collective, source).in(what));
   bool identical = true;

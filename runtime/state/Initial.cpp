@@ -67,6 +67,8 @@ void initialPiece(const format::LeafT &leaf, uint64_t seed,
     case format::ElementType::Bool:
       static_cast<uint8_t *>(target)[local] = value != 0;
       break;
+    case format::ElementType::BF16: // no leaf is
+      break;
     }
   });
 }

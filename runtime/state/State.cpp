@@ -136,6 +136,8 @@ std::vector<float> State::get(size_t index) const {
     case format::ElementType::Bool:
       values[i] = bytes[i];
       break;
+    case format::ElementType::BF16: // no leaf is
+      break;
     }
   }
   return values;
@@ -159,6 +161,8 @@ Status State::set(size_t index, std::span<const float> values) {
       break;
     case format::ElementType::Bool:
       bytes[i] = values[i] != 0;
+      break;
+    case format::ElementType::BF16: // no leaf is
       break;
     }
   }

@@ -355,14 +355,18 @@ void streamTask(const TransferTask &task, const Tensors *tensors) {
 
 void runTask(const TransferTask &task, const Tensors *tensors) {
   if (task.sources.size() == 1) {
-    if (task.type == format::ElementType::Bool) {
-      copyRuns<uint8_t>(task, tensors);
-    } else {
-      copyRuns<uint32_t>(task, tensors);
+    switch (format::elementSize(task.type)) {
+    case 1:
+      return copyRuns<uint8_t>(task, tensors);
+    case 2:
+      return copyRuns<uint16_t>(task, tensors);
+    default:
+      return copyRuns<uint32_t>(task, tensors);
     }
-    return;
   }
-  assert(task.type != format::ElementType::Bool && "a sum of booleans");
+  assert((task.type == format::ElementType::F32 ||
+          task.type == format::ElementType::I32) &&
+         "a sum of what is not added");
   if (task.type == format::ElementType::F32) {
     reduceRuns<float>(task, tensors);
   } else {

@@ -125,7 +125,7 @@ func.func @f(%x: !a) {
 
 !a = tensor<2xi1, #clv.dims<a>>
 func.func @f(%x: !a) {
-  // expected-error@+1 {{'clv.reduce' op does not take i1}}
+  // expected-error@+1 {{'clv.reduce' op does not take 'i1'}}
   %0 = clv.reduce max %x over ["a"] : (!a) -> tensor<i1>
   return
 }
@@ -357,6 +357,58 @@ func.func @f() {
 func.func @f(%x: tensor<f32>, %y: tensor<f64>) {
   // expected-error@+1 {{'clv.dot' op rhs must have element type 'f32', not 'f64'}}
   %0 = clv.dot %x, %y over [] : (tensor<f32>, tensor<f64>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<bf16>) {
+  // expected-error@+1 {{'clv.dot' op the result must have element type 'f32', not 'f64'}}
+  %0 = clv.dot %x, %x over [] : (tensor<bf16>, tensor<bf16>) -> tensor<f64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<bf16>, %y: tensor<f32>) {
+  // expected-error@+1 {{'clv.dot' op rhs must have element type 'bf16', not 'f32'}}
+  %0 = clv.dot %x, %y over [] : (tensor<bf16>, tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<bf16>) {
+  // expected-error@+1 {{'clv.add' op does not compute with bf16: cast to f32}}
+  %0 = clv.add %x, %x : (tensor<bf16>, tensor<bf16>) -> tensor<bf16>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<i32>) {
+  // expected-error@+1 {{'clv.cast' op is between bf16 and f32, not from 'i32' to 'bf16'}}
+  %0 = clv.cast %x : (tensor<i32>) -> tensor<bf16>
+  return
+}
+
+// -----
+
+!h = tensor<2xbf16, #clv.dims<a>>
+func.func @f(%x: !h) {
+  // expected-error@+1 {{'clv.reduce' op does not take 'bf16'}}
+  %0 = clv.reduce sum %x over ["a"] : (!h) -> tensor<bf16>
+  return
+}
+
+// -----
+
+!ah = tensor<2x3xbf16, #clv.dims<a, b>>
+!ab = tensor<2x3xf32, #clv.dims<a, b>>
+!cb = tensor<4x3xf32, #clv.dims<c, b>>
+func.func @f(%q: !ah, %k: !cb) {
+  // expected-error@+1 {{'clv.attention_sum' op every factor must have element type 'bf16', not 'f32'}}
+  %0 = clv.attention_sum %q, %k {seq = "a", keys = "c", over = ["b"], scale = 1.0 : f64} : (!ah, !cb) -> tensor<2xf32, #clv.dims<a>>
   return
 }
 

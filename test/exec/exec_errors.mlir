@@ -650,10 +650,33 @@ exec.set "toy" starts @p {
       %y = exec.value arena 64 bytes 20 : f32[%b]
       %n = exec.value arena 128 bytes 16 : i32[%a]
       %s = exec.value arena 192 bytes 4 : f32[]
-      // expected-error@+1 {{'exec.contract' op contracts f32, not 'i32'}}
+      // expected-error@+1 {{'exec.contract' op contracts f32 or bf16 to f32, not 'i32'}}
       exec.contract %n, %x -> %s with [%a(0, 0, _)]
     }
   }
+}
+
+// -----
+
+exec.set "toy" starts @p {
+  exec.kernels ["k"]
+  exec.plan @p mesh <[data = 2], []> {
+    %a = exec.extent "a" = 4
+    exec.program @train arena 256 {
+      %x = exec.value arena 0 bytes 8 : bf16[%a]
+      %y = exec.value arena 64 bytes 16 : f32[%a]
+      %s = exec.value arena 192 bytes 4 : f32[]
+      // expected-error@+1 {{'exec.contract' op contracts f32 or bf16 to f32, not 'f32'}}
+      exec.contract %x, %y -> %s with [%a(0, 0, _)]
+    }
+  }
+}
+
+// -----
+
+exec.set "toy" starts @p {
+  // expected-error@+1 {{'exec.leaf' op holds f32, i32 or i1, not 'bf16'}}
+  %w = exec.leaf "w" : bf16[a = 4] init constant(0.0, 0.0)
 }
 
 // -----

@@ -222,8 +222,8 @@ int runCommandLine(int argc, char **argv) {
                       "the model's own sizes, not its `reduced` ones");
   verify.app
       .add_option("--tolerance", options.tolerance,
-                  "largest relative error that passes")
-      ->capture_default_str()
+                  "largest relative error that passes; else 1e-5, and in "
+                  "mixed precision also what rounding leaves open")
       ->check(checkPositive);
   verify.app.add_option("--seed", options.seed, "of parameters and data")
       ->capture_default_str();

@@ -78,6 +78,7 @@ private:
   void describeShared();
   bool orderSums(ModuleOp module);
   void chooseAttention(ModuleOp module);
+  void choosePrecision(ModuleOp module);
   bool fitsReproducible(const layout::Plan &plan);
   bool passThroughExec();
   bool finishKernels();
@@ -144,6 +145,14 @@ void Compiler::chooseAttention(ModuleOp module) {
   }
 }
 
+/// Contractions multiply what the run says.
+void Compiler::choosePrecision(ModuleOp module) {
+  if (auto type = module->getAttrOfType<TypeAttr>(kCompute)) {
+    narrowContractions(module, type.getValue());
+    castEarly(module);
+  }
+}
+
 /// Fixes the order of every sum of a reproducible run.
 bool Compiler::orderSums(ModuleOp module) {
   std::string message;
@@ -169,6 +178,7 @@ Compiler::prepareTrain(std::unique_ptr<sema::Model> model) {
   ModuleOp module = *model->module;
   facts = modelFacts(*model);
   chooseAttention(module);
+  choosePrecision(module);
   StepOptions step;
   step.probe = options.probe;
   if (failed(buildStep(module, step))) {
@@ -176,6 +186,7 @@ Compiler::prepareTrain(std::unique_ptr<sema::Model> model) {
     return nullptr;
   }
   keepOnly(module, "train");
+  castEarly(module); // of gradients
   decompose(module);
   simplify(module);
   if (frontend.isReproducible() && !orderSums(module)) {
@@ -211,6 +222,7 @@ bool Compiler::makeEntry(const EntryRequest &request) {
   } else {
     keepOnly(module, request.name);
     chooseAttention(module);
+    choosePrecision(module);
     decompose(module);
     simplify(module);
     if (frontend.isReproducible() && !orderSums(module)) {

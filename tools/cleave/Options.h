@@ -82,8 +82,8 @@ struct Options {
   double slowLink = 0;
 
   // verify
-  bool full = false; ///< the model's own sizes, not the reduced ones
-  double tolerance = 1e-5;
+  bool full = false;    ///< the model's own sizes, not the reduced ones
+  double tolerance = 0; ///< 0: what the type of contractions asks for
 };
 
 int checkCommand(const Options &options);

@@ -7,6 +7,8 @@
 
 #include "Harness.h"
 
+#include "numerics/Bfloat16.h"
+
 #include "compiler/emit/Emit.h"
 #include "dialects/spmd/Spmd.h"
 #include "runtime/format/Convert.h"
@@ -198,8 +200,13 @@ void Device::run(const format::ContractionT &contraction) {
         out = resolve(*contraction.out);
   std::vector<int64_t> a = stridesOf(lhs), b = stridesOf(rhs),
                        c = stridesOf(out);
-  auto *l = reinterpret_cast<float *>(lhs.data);
-  auto *r = reinterpret_cast<float *>(rhs.data);
+  bool isNarrow = program.values[contraction.lhs->value()]->type ==
+                  format::ElementType::BF16;
+  auto at = [&](const Local &local, int64_t i) {
+    return isNarrow ? numerics::fromBfloat16(
+                          reinterpret_cast<const uint16_t *>(local.data)[i])
+                    : reinterpret_cast<const float *>(local.data)[i];
+  };
   auto *o = reinterpret_cast<float *>(out.data);
   std::vector<double> sums(out.count(), 0);
   size_t rank = contraction.dims.size();
@@ -217,7 +224,7 @@ void Device::run(const format::ContractionT &contraction) {
       j += dim.rhs() < 0 ? 0 : index[d] * b[dim.rhs()];
       k += dim.out() < 0 ? 0 : index[d] * c[dim.out()];
     }
-    sums[k] += double(l[i]) * r[j];
+    sums[k] += double(at(lhs, i)) * at(rhs, j);
     for (size_t d = rank; d-- > 0;) {
       if (++index[d] < sizes[d]) {
         break;
@@ -362,6 +369,10 @@ void Device::compare(unsigned index, const reference::Tensor &expected,
       float number;
       std::memcpy(&number, at, 4);
       found = number;
+    } else if (value.type == format::ElementType::BF16) {
+      uint16_t number;
+      std::memcpy(&number, at, 2);
+      found = numerics::fromBfloat16(number);
     } else if (value.type == format::ElementType::Bool) {
       found = *at;
     } else {
@@ -409,9 +420,9 @@ double defaultData(Type element, unsigned argument, int64_t position,
 } // namespace
 
 /// `{b e}` is an f32 tensor type of the dims b and e, `{i: b}` an i32 one,
-/// `{p: b}` one of booleans, `{f:}` a scalar.
+/// `{h: b}` a bf16 one, `{p: b}` one of booleans, `{f:}` a scalar.
 static std::string substitute(const std::string &text, const Sizes &sizes) {
-  static const std::regex pattern(R"(\{(?:([fip]):)?([a-z_ ]*)\})");
+  static const std::regex pattern(R"(\{(?:([fhip]):)?([a-z_ ]*)\})");
   std::string result;
   auto at = text.cbegin();
   for (std::sregex_iterator i(text.begin(), text.end(), pattern), end; i != end;
@@ -426,6 +437,7 @@ static std::string substitute(const std::string &text, const Sizes &sizes) {
       dims += (dims.empty() ? "" : ", ") + name;
     }
     std::string element = match[1] == "i"   ? "i32"
+                          : match[1] == "h" ? "bf16"
                           : match[1] == "p" ? "i1"
                                             : "f32";
     result += "tensor<" + shape + element +

@@ -42,9 +42,9 @@ struct Instructions {
 };
 
 /// `text` is a module with one function @f. In it `{b e}` is an f32 tensor type
-/// of the dims b and e, `{i: b}` an i32 one, `{p: b}` one of booleans, `{f:}` a
-/// scalar. Fails the test where a result differs from the reference on any
-/// device.
+/// of the dims b and e, `{i: b}` an i32 one, `{h: b}` a bf16 one, `{p: b}` one
+/// of booleans, `{f:}` a scalar. Fails the test where a result differs from the
+/// reference on any device.
 Instructions check(const std::string &text, const Sizes &sizes,
                    const Options &options = {});
 

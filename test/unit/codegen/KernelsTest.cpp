@@ -330,6 +330,62 @@ TEST(Kernels, RenameIsTheSameMemory) {
   EXPECT_EQ(plan.moves, 0);
 }
 
+/// Numbers that bf16 has, halves between two of them, the ends of its range.
+double roundedData(unsigned, int64_t n) {
+  const double some[] = {0,
+                         -0.0,
+                         1 + 0x1p-8, // a tie: down to even
+                         1 + 0x3p-8, // a tie: up to even
+                         1 + 0x1.01p-8,
+                         -1.25 - 0x1p-9,
+                         3.3961775292304957e38, // the next is infinite
+                         0x1p-130,
+                         INFINITY,
+                         -INFINITY,
+                         NAN};
+  return n < 11 ? some[n] : (n % 2 ? 1 : -1) * n * 0.1737;
+}
+
+TEST(Kernels, CastToBF16RoundsAndIsStoredAsThat) {
+  Options options;
+  options.tolerance = 0;
+  options.data = roundedData;
+  const char *text = R"(func.func @f(%x: {b e}) -> ({h: b e}, {h: e b}, {b e}) {
+    %0 = clv.cast %x : ({b e}) -> {h: b e}
+    %1 = clv.broadcast %0 : ({h: b e}) -> {h: e b}
+    %2 = clv.cast %0 : ({h: b e}) -> {b e}
+    return %0, %1, %2 : {h: b e}, {h: e b}, {b e}
+  })";
+  for (bool native : {true, false}) {
+    options.native = native;
+    for (int64_t n : widths) {
+      check(text, {{"b", 3}, {"e", n}}, options);
+    }
+  }
+  Options split = uneven({{"b", {0}}, {"e", {1}}});
+  split.tolerance = 0;
+  split.data = roundedData;
+  check(text, {{"b", 2}, {"e", 33}}, split);
+}
+
+TEST(Kernels, ContractionOfBF16) {
+  // What a norm makes is stored once, as the contraction wants it.
+  Instructions plan =
+      check(R"(func.func @f(%x: {b e}, %w: {e k}) -> ({b k}, {h: b k}) {
+    %0 = clv.reduce max %x over ["e"] : ({b e}) -> {b}
+    %1 = clv.sub %x, %0 : ({b e}, {b}) -> {b e}
+    %2 = clv.cast %1 : ({b e}) -> {h: b e}
+    %3 = clv.cast %w : ({e k}) -> {h: e k}
+    %4 = clv.dot %2, %3 over ["e"] : ({h: b e}, {h: e k}) -> {b k}
+    %5 = clv.gelu %4 : ({b k}) -> {b k}
+    %6 = clv.cast %5 : ({b k}) -> {h: b k}
+    return %4, %6 : {b k}, {h: b k}
+  })",
+            {{"b", 3}, {"e", 37}, {"k", 21}});
+  EXPECT_EQ(plan.kernels, 3);
+  EXPECT_EQ(plan.contractions, 1);
+}
+
 TEST(Kernels, NaNStaysNaN) {
   Options options;
   options.data = [](unsigned, int64_t n) { return n == 3 ? NAN : double(n); };

@@ -150,6 +150,72 @@ TEST(Step, TransformerGradientsAreThoseOfFiniteDifferences) {
   checkGradients(program, -1, 1, 5e-6);
 }
 
+/// A program whose contractions multiply bf16.
+static std::string mixed(const std::string &text) {
+  mlir::MLIRContext context;
+  context.loadDialect<cleave::clv::ClvDialect, mlir::func::FuncDialect>();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(
+      text, mlir::ParserConfig(&context));
+  EXPECT_TRUE(module) << text;
+  cleave::narrowContractions(*module, mlir::BFloat16Type::get(&context));
+  cleave::castEarly(*module);
+  EXPECT_TRUE(succeeded(mlir::verify(*module)));
+  std::string after;
+  llvm::raw_string_ostream(after) << *module;
+  return after;
+}
+
+static std::vector<Tensor> argumentsOf(Program &program, double low,
+                                       double high, bool whole) {
+  uint32_t state = 3;
+  std::vector<Tensor> arguments;
+  auto types = program.function("loss").getArgumentTypes().drop_back(2);
+  for (mlir::Type type : types) {
+    bool isInteger =
+        mlir::cast<mlir::RankedTensorType>(type).getElementType().isInteger(32);
+    arguments.push_back(isInteger ? fill(type, 0, 4.9, state)
+                                  : fill(type, low, high, state));
+    for (double &x : arguments.back().values) {
+      x = isInteger || whole ? std::floor(x) : x;
+    }
+  }
+  return arguments;
+}
+
+TEST(Step, OfSmallIntegersMixedPrecisionIsExact) {
+  // Products of sums of products: none has more than eight digits.
+  std::string text = textOf("%z = clv.rename %y : (!ab) -> !cb\n"
+                            "%d = clv.dot %x, %z over [\"b\"] : (!ab, !cb) -> "
+                            "!ac\n"
+                            "%r = clv.dot %d, %z over [\"c\"] : (!ac, !cb) -> "
+                            "!ab\n",
+                            "!ab", false);
+  Program plain(text), narrow(mixed(text));
+  std::vector<Tensor> arguments = argumentsOf(plain, -3, 4, true);
+  auto wanted = plain.gradients(arguments), found = narrow.gradients(arguments);
+  ASSERT_EQ(wanted.size(), 2u);
+  for (auto [a, b] : llvm::zip(wanted, found)) {
+    EXPECT_EQ(a.values, b.values);
+  }
+}
+
+TEST(Step, MixedPrecisionStaysNear) {
+  Program plain(kTransformer), narrow(mixed(kTransformer));
+  std::vector<Tensor> arguments = argumentsOf(plain, -1, 1, false);
+  auto wanted = plain.gradients(arguments), found = narrow.gradients(arguments);
+  ASSERT_EQ(wanted.size(), found.size());
+  for (auto [a, b] : llvm::zip(wanted, found)) {
+    EXPECT_NE(a.values, b.values); // something was rounded
+    double largest = 0;
+    for (double x : a.values) {
+      largest = std::max(largest, std::fabs(x));
+    }
+    for (auto [x, y] : llvm::zip(a.values, b.values)) {
+      EXPECT_NEAR(x, y, 0x1p-5 * largest);
+    }
+  }
+}
+
 TEST(Step, StaysRolledAndSavesNoWeights) {
   Program program(kTransformer);
   ASSERT_TRUE(program.module);

@@ -92,6 +92,29 @@ TEST_F(Reference, Contracts) {
             (Values{1, 40, 2, 50, 3, 60}));
 }
 
+TEST_F(Reference, RoundsToBF16) {
+  // Ties go to even; what is below the range has fewer digits, what is above
+  // none.
+  Values in = {1 + 0x1p-8,
+               1 + 0x3p-8,
+               1 + 0x1.01p-8,
+               -1 - 0x1.01p-8,
+               0x1.8p-133,
+               0x1.fffp127,
+               3,
+               0};
+  Values wanted = {1,        1 + 0x1p-6, 1 + 0x1p-7, -1 - 0x1p-7,
+                   0x1p-132, INFINITY,   3,          0};
+  Tensor x{{8}, in};
+  EXPECT_EQ(one("(%x: tensor<8xf32, #clv.dims<c>>) -> tensor<8xbf16, "
+                "#clv.dims<c>> {\n"
+                "%r = clv.cast %x : (tensor<8xf32, #clv.dims<c>>) -> "
+                "tensor<8xbf16, #clv.dims<c>>\n"
+                "return %r : tensor<8xbf16, #clv.dims<c>> }",
+                {x}),
+            wanted);
+}
+
 TEST_F(Reference, Reduces) {
   EXPECT_EQ(one("(%x: !ab) -> !b {\n"
                 "%r = clv.reduce max %x over [\"a\"] : (!ab) -> !b\n"

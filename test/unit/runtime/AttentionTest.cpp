@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/attention/Attention.h"
+
+#include "numerics/Bfloat16.h"
 #include "runtime/attention/Rows.h"
 
 #include <gtest/gtest.h>
@@ -27,6 +29,8 @@ struct Problem {
   int64_t batch = 2, group = 2, queries = 5, keys = 7, over = 3, features = 4;
   bool causal = true;
   int64_t ahead = 0;
+  bool narrow = false; ///< what is multiplied is bf16
+  bool widens = true;
 
   int64_t rowsOf(Tensor t) const {
     return t == Tensor::Key || t == Tensor::Value || t == Tensor::KeyGradient ||
@@ -63,6 +67,7 @@ struct Problem {
     shape.features = features;
     shape.causal = causal;
     shape.ahead = ahead;
+    shape.narrow = narrow;
     shape.scale = 0.5f;
     shape.batches = 2;
     shape.batch[0].size = batch;
@@ -79,6 +84,11 @@ struct Problem {
 };
 
 using Numbers = std::vector<double>;
+
+double rounded(double x) {
+  return cleave::numerics::fromBfloat16(
+      cleave::numerics::toBfloat16(static_cast<float>(x)));
+}
 
 /// Everything in double, with all scores at once.
 Each<Numbers> plain(const Problem &p, const Each<std::vector<float>> &in) {
@@ -107,27 +117,37 @@ Each<Numbers> plain(const Problem &p, const Each<std::vector<float>> &in) {
           }
           most = std::max(most, score[j]);
         }
-        for (double &s : score) {
-          s = std::isinf(s) ? 0 : std::exp(s - most);
-          total += s;
+        // Forward, weights are rounded before they are divided by their sum.
+        Numbers weight(p.keys);
+        double power = M_LN2 * std::ceil(most / M_LN2);
+        for (int64_t j = 0; j < p.keys; ++j) {
+          bool isHidden = std::isinf(score[j]);
+          weight[j] = isHidden ? 0 : std::exp(score[j] - power);
+          weight[j] = p.narrow ? rounded(weight[j]) : weight[j];
+          weight[j] *= isHidden ? 0 : std::exp(power - most);
+          score[j] = isHidden ? 0 : std::exp(score[j] - most);
+          total += score[j];
         }
         out[Tensor::Sum][p.at(Tensor::Sum, b, g, i, 0)] =
             most + std::log(total);
         for (int64_t j = 0; j < p.keys; ++j) {
           score[j] = total > 0 ? score[j] / total : 0;
+          weight[j] = total > 0 ? weight[j] / total : 0;
+          double ofGradient = p.narrow ? rounded(score[j]) : score[j];
           for (int64_t f = 0; f < p.features; ++f) {
             double v = x(Tensor::Value, b, g, j, f);
             double dout = x(Tensor::OutGradient, b, g, i, f);
-            out[Tensor::Out][p.at(Tensor::Out, b, g, i, f)] += score[j] * v;
+            out[Tensor::Out][p.at(Tensor::Out, b, g, i, f)] += weight[j] * v;
             products[j] += dout * v;
             out[Tensor::ValueGradient]
-               [p.at(Tensor::ValueGradient, b, g, j, f)] += score[j] * dout;
+               [p.at(Tensor::ValueGradient, b, g, j, f)] += ofGradient * dout;
           }
           mean += score[j] * products[j];
         }
         out[Tensor::Mean][p.at(Tensor::Mean, b, g, i, 0)] = mean;
         for (int64_t j = 0; j < p.keys; ++j) {
           double ds = 0.5 * score[j] * (products[j] - mean);
+          ds = p.narrow ? rounded(ds) : ds;
           for (int64_t c = 0; c < p.over; ++c) {
             out[Tensor::QueryGradient]
                [p.at(Tensor::QueryGradient, b, g, i, c)] +=
@@ -152,6 +172,10 @@ public:
       in[t].resize(p.elements(t));
       for (float &x : in[t]) {
         x = normal(random);
+        if (p.narrow) {
+          halves[t].push_back(cleave::numerics::toBfloat16(x));
+          x = cleave::numerics::fromBfloat16(halves[t].back());
+        }
       }
     }
     wanted = plain(p, in);
@@ -164,10 +188,12 @@ public:
   Each<std::vector<float>> run(std::vector<Tensor> reads,
                                std::vector<Tensor> makes, bool makesSum) {
     Each<std::vector<float>> out;
-    Each<float *> data;
+    Each<void *> data;
     for (Tensor t : reads) {
       in[t].reserve(1); // what is empty has an address too
-      data[t] = in[t].data();
+      halves[t].reserve(1);
+      bool isNarrow = p.narrow && t != Tensor::Sum && t != Tensor::Mean;
+      data[t] = isNarrow ? static_cast<void *>(halves[t].data()) : in[t].data();
     }
     for (Tensor t : makes) {
       out[t].assign(p.elements(t) + 1, kNaN); // with a guard behind
@@ -175,8 +201,11 @@ public:
     }
     Shape shape = p.shape();
     shape.makesSum = makesSum;
-    std::vector<float> scratch(cleave::format::attentionScratchBytes / 4, kNaN);
-    cleave::attention::run(shape, data, scratch.data());
+    int64_t bytes = cleave::format::attentionScratchBytes(
+        p.narrow, std::max(p.over, p.features));
+    std::vector<float> scratch(bytes / 4 + 1, kNaN);
+    cleave::attention::run(shape, data, scratch.data(), p.widens);
+    EXPECT_TRUE(std::isnan(scratch.back())) << "wrote past the scratch";
     for (Tensor t : makes) {
       EXPECT_TRUE(std::isnan(out[t].back())) << "wrote past the end";
       out[t].pop_back();
@@ -210,13 +239,16 @@ private:
         ASSERT_EQ(found[i], wanted[t][i]);
         continue;
       }
-      ASSERT_NEAR(found[i], wanted[t][i], 3e-6 * largest)
+      // A number near the middle of two of bf16 may become the other one.
+      double error = p.narrow ? 0x1p-8 / 4 : 3e-6;
+      ASSERT_NEAR(found[i], wanted[t][i], error * largest)
           << "element " << i << " of tensor " << static_cast<int>(t);
     }
   }
 
   Problem p;
   Each<std::vector<float>> in;
+  Each<std::vector<uint16_t>> halves;
   Each<Numbers> wanted;
 };
 
@@ -240,6 +272,20 @@ TEST(Attention, PiecesOfASequence) {
     Problem problem{1, 2, 70, 300, 8, 8};
     problem.ahead = ahead;
     Check(problem).all();
+  }
+}
+
+TEST(Attention, OfBF16) {
+  bool hasNarrow = __builtin_cpu_supports("avx512bw");
+  for (bool widens : {true, false}) {
+    for (Problem problem : {Problem(), Problem{1, 3, 130, 300, 8, 16},
+                            Problem{2, 1, 77, 77, 20, 12}}) {
+      problem.narrow = true;
+      problem.widens = widens || !hasNarrow;
+      Check(problem).all();
+      problem.ahead = -40;
+      Check(problem).all();
+    }
   }
 }
 

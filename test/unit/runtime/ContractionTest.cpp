@@ -7,6 +7,8 @@
 
 #include "runtime/contraction/Contraction.h"
 
+#include "numerics/Bfloat16.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -125,8 +127,18 @@ std::string textOf(const Shape &shape) {
   return text;
 }
 
+/// Rounds to bf16; gives the same numbers as that.
+std::vector<uint16_t> narrow(std::vector<float> &numbers) {
+  std::vector<uint16_t> result;
+  for (float &x : numbers) {
+    result.push_back(cleave::numerics::toBfloat16(x));
+    x = cleave::numerics::fromBfloat16(result.back());
+  }
+  return result;
+}
+
 void check(Contractor &contractor, const Problem &problem, std::mt19937 &random,
-           Order order = Order::Any) {
+           Order order = Order::Any, Factor factor = Factor::F32) {
   std::uniform_real_distribution<float> uniform(-1, 1);
   std::vector<float> lhs(problem.lhs + 8), rhs(problem.rhs + 8);
   for (float &x : lhs) {
@@ -135,14 +147,24 @@ void check(Contractor &contractor, const Problem &problem, std::mt19937 &random,
   for (float &x : rhs) {
     x = uniform(random);
   }
+  std::vector<uint16_t> left, right;
+  bool isNarrow = factor == Factor::BF16;
+  if (isNarrow) {
+    left = narrow(lhs);
+    right = narrow(rhs);
+  }
   const float untouched = std::nanf("");
   std::vector<float> out(problem.out + 8, untouched);
   std::vector<double> expected(problem.out + 8, 0.0);
   std::vector<bool> written(problem.out + 8, false);
   naive(problem.shape, 0, 0, 0, 0, lhs, rhs, expected);
   mark(problem.shape, 0, 0, written);
-  const Prepared *prepared = contractor.prepare(problem.shape, order);
-  contractor.execute(prepared, lhs.data(), rhs.data(), out.data());
+  const Prepared *prepared = contractor.prepare(problem.shape, order, factor);
+  if (isNarrow) {
+    contractor.execute(prepared, left.data(), right.data(), out.data());
+  } else {
+    contractor.execute(prepared, lhs.data(), rhs.data(), out.data());
+  }
   for (size_t i = 0; i < out.size(); ++i) {
     if (!written[i]) {
       ASSERT_TRUE(std::isnan(out[i]))
@@ -224,21 +246,46 @@ std::vector<float> contractPiece(Contractor &contractor, const Piece &piece) {
 
 /// Counts how each kind of execution was met.
 void sweep(uint32_t seed, int count, bool unusual,
-           std::map<std::string, int> &met) {
+           std::map<std::string, int> &met, Factor factor = Factor::F32,
+           bool widens = true) {
   Contractor::enterThread();
   std::mt19937 random(seed);
-  Contractor contractor;
+  Contractor contractor(widens);
   for (int i = 0; i < count; ++i) {
     Problem problem = randomProblem(random, unusual);
-    check(contractor, problem, random);
+    check(contractor, problem, random, Order::Any, factor);
     if (testing::Test::HasFatalFailure()) {
       return;
     }
-    ++met[Contractor::describe(contractor.prepare(problem.shape))];
+    ++met[Contractor::describe(
+        contractor.prepare(problem.shape, Order::Any, factor))];
   }
 }
 
 } // namespace
+
+TEST(Contraction, BF16) {
+  std::map<std::string, int> widened, native;
+  sweep(11, 600, true, widened, Factor::BF16, true);
+  sweep(11, 600, true, native, Factor::BF16, false);
+  auto usesBF16 = [](const std::map<std::string, int> &met) {
+    return std::any_of(met.begin(), met.end(), [](const auto &entry) {
+      return entry.first.find("bf16") != std::string::npos;
+    });
+  };
+  EXPECT_FALSE(usesBF16(widened));
+  EXPECT_EQ(usesBF16(native), __builtin_cpu_supports("avx512bw") != 0);
+  EXPECT_GT(widened["loops"], 0);
+}
+
+TEST(Contraction, BF16InOrder) {
+  std::mt19937 random(12);
+  Contractor contractor(false);
+  for (int i = 0; i < 200; ++i) {
+    check(contractor, randomProblem(random, true), random, Order::Ordered,
+          Factor::BF16);
+  }
+}
 
 TEST(Contraction, RandomDims) {
   std::map<std::string, int> met;

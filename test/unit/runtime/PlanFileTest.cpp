@@ -345,7 +345,41 @@ TEST(Verify, Contractions) {
   EXPECT_EQ(damage([](ContractionT &c) { c.lhs.reset(); }),
             program + "a view is missing");
   EXPECT_EQ(damage([](ContractionT &c) { *c.lhs = View(0, -1); }),
-            program + "an operand that is not f32");
+            program + "an operand that is neither f32 nor bf16");
+}
+
+TEST(Verify, BF16IsMultipliedAndNeverAdded) {
+  auto expect = [](const std::function<void(PlanSetT &)> &change,
+                   const std::string &end) {
+    std::string found = complaint(change);
+    EXPECT_TRUE(found.ends_with(end)) << found;
+  };
+  auto narrow = [](PlanSetT &set, const View &view) {
+    programOf(set).values[view.value()]->type = ElementType::BF16;
+  };
+  expect(
+      [&](PlanSetT &set) {
+        narrow(set, *at(set, 4).action.AsContraction()->lhs);
+      },
+      "a contraction: operands of two types");
+  expect(
+      [&](PlanSetT &set) {
+        narrow(set, *at(set, 4).action.AsContraction()->out);
+      },
+      "a contraction: a result that is not f32");
+  expect(
+      [&](PlanSetT &set) {
+        for (auto &instruction : programOf(set).body) {
+          auto *sum = instruction->action.AsCollective();
+          if (sum && sum->kind == CollectiveKind::AllReduce) {
+            narrow(set, *sum->source);
+            narrow(set, *sum->target);
+          }
+        }
+      },
+      "reduces bf16");
+  expect([](PlanSetT &set) { set.leaves[0]->type = ElementType::BF16; },
+         "an unknown element type");
 }
 
 TEST(Verify, Splits) {
