@@ -33,12 +33,6 @@ inline uint16_t toBfloat16(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-inline void widen(const uint16_t *from, float *to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    to[i] = fromBfloat16(from[i]);
-  }
-}
-
 } // namespace cleave::numerics
 
 #endif // CLEAVE_NUMERICS_BFLOAT16_H

@@ -12,8 +12,8 @@
 #include "runtime/attention/Attention.h"
 #include "runtime/attention/Rows.h"
 
-#include "numerics/Bfloat16.h"
 #include "runtime/contraction/Contraction.h"
+#include "runtime/contraction/Loops.h"
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -73,8 +73,9 @@ bool isNarrow(const Shape &shape, Tensor tensor) {
 /// The dense rows of an operand, in f32.
 Matrix widen(Operand from, int64_t rows, int64_t columns, float *into) {
   for (int64_t i = 0; i < rows; ++i) {
-    numerics::widen(static_cast<const uint16_t *>(from.data) + i * from.stride,
-                    into + i * columns, columns);
+    contraction::widen(static_cast<const uint16_t *>(from.data) +
+                           i * from.stride,
+                       into + i * columns, columns);
   }
   return {into, columns};
 }

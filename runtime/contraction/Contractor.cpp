@@ -15,8 +15,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/contraction/Contraction.h"
-
-#include "numerics/Bfloat16.h"
 #include "runtime/contraction/Loops.h"
 #include "runtime/contraction/Ordered.h"
 
@@ -357,8 +355,8 @@ void Contractor::execute(const Prepared *prepared, const void *lhs,
   Prepared &mine = const_cast<Prepared &>(*prepared);
   if (auto [left, right] = mine.widened; left > 0) {
     float *second = state->wide + left;
-    numerics::widen(static_cast<const uint16_t *>(lhs), state->wide, left);
-    numerics::widen(static_cast<const uint16_t *>(rhs), second, right);
+    widen(static_cast<const uint16_t *>(lhs), state->wide, left);
+    widen(static_cast<const uint16_t *>(rhs), second, right);
     lhs = state->wide;
     rhs = second;
   }

@@ -7,6 +7,8 @@
 
 #include "runtime/contraction/Loops.h"
 
+#include "numerics/Bfloat16.h"
+
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -233,6 +235,30 @@ template <typename Row> static void forEachRow(const Pack &pack, Row row) {
       return;
     }
   }
+}
+
+static inline __attribute__((always_inline)) void
+widenAll(const uint16_t *narrow, float *wide, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    wide[i] = numerics::fromBfloat16(narrow[i]);
+  }
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void
+widenFast(const uint16_t *narrow, float *wide, int64_t count) {
+  widenAll(narrow, wide, count);
+}
+#endif
+
+void widen(const uint16_t *narrow, float *wide, int64_t count) {
+#ifdef __x86_64__
+  static const bool isFast = __builtin_cpu_supports("avx2");
+  if (isFast) {
+    return widenFast(narrow, wide, count);
+  }
+#endif
+  widenAll(narrow, wide, count);
 }
 
 template <typename T>

@@ -30,6 +30,9 @@ void runNest(const LoopNest &nest, const float *lhs, const float *rhs,
 /// Sets the elements of out to zero.
 void zero(const Shape &shape, float *out);
 
+/// bf16 as f32; see numerics/Bfloat16.h.
+void widen(const uint16_t *narrow, float *wide, int64_t count);
+
 /// Of elements of `size` bytes, 2 or 4.
 void pack(const Pack &pack, int64_t size, const void *tensor, void *packed);
 void unpack(const Pack &pack, const float *packed, float *tensor);

@@ -9,6 +9,7 @@
 #define CLEAVE_TOOLS_CLEAVE_OPTIONS_H
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -83,7 +84,7 @@ struct Options {
 
   // verify
   bool full = false;    ///< the model's own sizes, not the reduced ones
-  double tolerance = 0; ///< 0: what the type of contractions asks for
+  std::optional<double> tolerance; ///< else what the run's precision asks for
 };
 
 int checkCommand(const Options &options);

@@ -81,8 +81,8 @@ class Verifier {
 public:
   Verifier(Compilation &compilation, const Options &options)
       : compilation(compilation), options(options) {
-    if (options.tolerance > 0) {
-      tolerance = {options.tolerance, options.tolerance};
+    if (options.tolerance) {
+      tolerance = {*options.tolerance, *options.tolerance};
     }
   }
 
@@ -219,7 +219,7 @@ bool Verifier::runReference() {
     }
   }
   ModuleOp source = *compilation.source;
-  if (source->hasAttr(kCompute) && options.tolerance == 0) {
+  if (source->hasAttr(kCompute) && !options.tolerance) {
     results = evaluate(0x1p-16);
     tolerance.computed += results ? 2 * errorsOf(*results).worst : 0;
   }

@@ -3,7 +3,8 @@
 // Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Prints GFLOP/s on one thread for contractions as models write them.
+// Prints GFLOP/s on one thread for contractions as models write them: of f32,
+// and of bf16 as this processor multiplies it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,7 +51,8 @@ Shape shapeOf(const std::string &text, const Sizes &sizes) {
   return shape;
 }
 
-void bench(const char *name, const std::string &text, const Sizes &sizes) {
+void bench(const char *name, const std::string &text, const Sizes &sizes,
+           Factor factor) {
   using Clock = std::chrono::steady_clock;
   Shape shape = shapeOf(text, sizes);
   double products = 1, lhs = 1, rhs = 1, out = 1;
@@ -63,7 +65,7 @@ void bench(const char *name, const std::string &text, const Sizes &sizes) {
   std::vector<float> a(lhs, 1.0f), b(rhs, 1.0f), c(out);
   Contractor contractor;
   Clock::time_point before = Clock::now();
-  const Prepared *prepared = contractor.prepare(shape);
+  const Prepared *prepared = contractor.prepare(shape, Order::Any, factor);
   double create = std::chrono::duration<double>(Clock::now() - before).count();
   int repeats = std::max(1, static_cast<int>(1e9 / (products + 1e4)));
   double best = 1e9;
@@ -75,9 +77,15 @@ void bench(const char *name, const std::string &text, const Sizes &sizes) {
     double time = std::chrono::duration<double>(Clock::now() - before).count();
     best = std::min(best, time / repeats);
   }
-  std::printf("%-28s %7.1f GFLOP/s %9.2f us, prepare %.2f ms, %s\n", name,
+  std::printf("%-28s %s %7.1f GFLOP/s %9.2f us, prepare %.2f ms, %s\n", name,
+              factor == Factor::BF16 ? "bf16" : "f32 ",
               2 * products / best / 1e9, best * 1e6, create * 1e3,
               Contractor::describe(prepared));
+}
+
+void bench(const char *name, const std::string &text, const Sizes &sizes) {
+  bench(name, text, sizes, Factor::F32);
+  bench(name, text, sizes, Factor::BF16);
 }
 
 } // namespace
