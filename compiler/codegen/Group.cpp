@@ -98,7 +98,7 @@ private:
   bool reachesIndirectly(int from, int to);
   bool merge(int into, int node);
   SmallVector<int> partners(Operation *op, int node);
-  void fuseScalars();
+  void fuseExact();
   void fuse();
   SmallVector<Step> order();
 };
@@ -259,26 +259,20 @@ SmallVector<int> Scheduler::partners(Operation *op, int node) {
   return result;
 }
 
-/// Adds all nodes, and merges those of scalars before any other could stand in
-/// the way.
-void Scheduler::fuseScalars() {
-  SmallVector<int> scalars;
+/// Adds all nodes, and merges each number with the exact ones that lead to it.
+/// They have no other reader, so that nothing stands in the way and what a plan
+/// puts beside them plays no part.
+void Scheduler::fuseExact() {
   for (Operation &op : block.without_terminator()) {
     if (!isStored(&op)) {
       continue;
     }
     addNode(&op);
-    int node = nodeOf[&op];
-    if (!nodes[node].op && extentsOf(op.getResult(0)).empty()) {
-      scalars.push_back(node);
-    }
-  }
-  // As far as it goes: what is merged later only adds dependences.
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t i = 0; i < scalars.size(); ++i) {
-      for (size_t k = i; k-- > 0 && nodes[scalars[i]].alive;) {
-        changed |= merge(scalars[k], scalars[i]);
+    for (Value operand : op.getOperands()) {
+      Operation *maker = operand.getDefiningOp();
+      auto found = nodeOf.find(maker);
+      if (found != nodeOf.end() && maker->hasAttr(kExact)) {
+        merge(found->second, nodeOf[&op]);
       }
     }
   }
@@ -287,7 +281,7 @@ void Scheduler::fuseScalars() {
 void Scheduler::fuse() {
   auto module = block.getParentOp()->getParentOfType<ModuleOp>();
   if (module && module->hasAttr(kReproducible)) {
-    fuseScalars();
+    fuseExact();
   }
   for (Operation &op : block.without_terminator()) {
     if (!isStored(&op)) {

@@ -29,8 +29,7 @@
 // Grouping is greedy, in program order: an operation joins the newest kernel
 // that makes or shares one of its operands and can hold it, unless that would
 // make two kernels wait for each other. In a reproducible program single
-// numbers come first: they are rounded where one kernel reads what another
-// made.
+// numbers that are not rounded come first, each with what reads it.
 //
 //===----------------------------------------------------------------------===//
 

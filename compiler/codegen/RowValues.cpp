@@ -4,12 +4,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Kernels without dims compute in f64: they are a handful of scalars, such as a
-// learning rate, where digits matter and time does not.
+// learning rate, where digits matter and time does not. In a reproducible
+// program those that are marked are rounded to f32 all the same.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/codegen/RowKernel.h"
 #include "compiler/codegen/Scalar.h"
+#include "compiler/reproducible/Reproducible.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -107,6 +109,10 @@ Value RowKernel::apply(Operation *op, function_ref<Value(Value)> operand,
         << op->getName() << " has no kernel for " << op->getOperandTypes()[0];
     return constantLike(b, shapedLike(operands[0].getType(), workType(element)),
                         0);
+  }
+  if (isWide && op->hasAttr(kRounded) && result.getType().isF64()) {
+    result = b.create<arith::TruncFOp>(b.getF32Type(), result);
+    result = b.create<arith::ExtFOp>(b.getF64Type(), result);
   }
   return result;
 }

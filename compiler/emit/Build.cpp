@@ -19,6 +19,8 @@ Value emit::rootOf(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (isa<clv::RenameOp>(op) || pipe::isView(op)) {
       value = op->getOperand(0);
+    } else if (auto store = dyn_cast<pipe::StoreOp>(op)) {
+      value = store.getWhole();
     } else if (pipe::isFrame(op)) {
       Operation *yield = op->getRegion(0).front().getTerminator();
       value = yield->getOperand(cast<OpResult>(value).getResultNumber());
@@ -113,7 +115,8 @@ llvm::Error ActionBuilder::fill(Action &action, const codegen::Step &step) {
   }
   if (isa<clv::DotOp>(op) || codegen::isOrderedSum(op)) {
     action.kind = Action::Contraction;
-  } else if (isa<clv::SliceOp, clv::PadOp, spmd::LocalSliceOp>(op)) {
+  } else if (isa<clv::SliceOp, clv::PadOp, spmd::LocalSliceOp, pipe::StoreOp,
+                 pipe::SpreadOp>(op)) {
     action.kind = Action::Move;
   } else if (isa<spmd::CollectiveInterface, pipe::ShareOp>(op)) {
     action.kind = Action::Start;

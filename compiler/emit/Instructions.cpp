@@ -170,6 +170,8 @@ void ProgramWriter::writeMove(const Action &action, Body &body) {
   if (auto pad = dyn_cast<clv::PadOp>(action.op)) {
     table.shift[clv::findDim(source.getType(), pad.getDim())] =
         static_cast<int64_t>(pad.getFirst());
+  }
+  if (isa<clv::PadOp, pipe::SpreadOp>(action.op)) {
     format::FillT fill;
     fill.target = boxed(view(target));
     push(body, std::move(fill));

@@ -145,9 +145,13 @@ void Orderer::tieAll() {
     } else if (auto message = dyn_cast<pipe::MessageOp>(op)) {
       tie(message.getSource(), message.getTarget());
     } else if (isa<clv::RenameOp, clv::SliceOp, clv::PadOp, pipe::ShareOp,
-                   spmd::CollectiveInterface, spmd::LocalSliceOp>(op) ||
+                   pipe::SpreadOp, spmd::CollectiveInterface,
+                   spmd::LocalSliceOp>(op) ||
                pipe::isView(op)) {
       tie(op->getOperand(0), op->getResult(0));
+    } else if (auto store = dyn_cast<pipe::StoreOp>(op)) {
+      tie(store.getPart(), store.getResult());
+      tie(store.getWhole(), store.getResult());
     }
   });
   auto fix = [&](Value value) {

@@ -5,7 +5,7 @@
 //
 // A function is rewritten in place, operation after operation in program order:
 // a value's type says where it is, global until its operation is done, local
-// after. Partition.cpp walks; Operations.cpp, Sums.cpp, Rolls.cpp and
+// after. Partition.cpp walks; Operations.cpp, Sums.cpp, Rolls.cpp, Terms.cpp and
 // Repeats.cpp do one kind of operation each; Moves.cpp brings values from
 // layout to layout.
 //
@@ -72,6 +72,9 @@ private:
   mlir::Value rollWhole(spmd::ShiftOp roll);
   void rollSplit(spmd::ShiftOp roll, const Need &need,
                  const layout::Layout &result);
+  mlir::Value bringTerms(mlir::Value value, int dim, mlir::Operation *reader);
+  mlir::Value gatherInTime(mlir::Value value, mlir::Operation *reader);
+  mlir::Value gatherStages(mlir::Value value, int dim, mlir::Operation *reader);
 
   mlir::LogicalResult enterRepeat(clv::RepeatOp op);
   bool isAccumulator(clv::RepeatOp op, unsigned carried);
@@ -145,6 +148,8 @@ private:
 void foldRolls(mlir::Block &block);
 /// Whether a value is zero everywhere.
 bool isZero(mlir::Value value);
+/// A layout without times.
+layout::Layout atRest(layout::Layout layout, const layout::Mesh &mesh);
 /// What a plan says of each dim.
 std::vector<std::string> sentencesOf(const Declared &declared);
 

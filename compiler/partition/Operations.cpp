@@ -21,7 +21,8 @@ static bool reduces(const clv::Factor &factor) {
          factor.kind == clv::FactorKind::Min;
 }
 
-/// What Decide.h wants to know of an operation.
+/// What Decide.h wants to know of an operation; of an ordered one, once its
+/// terms are at one time.
 LogicalResult FunctionPartitioner::ask(Operation *op, const Declared &declared,
                                        Query &query) {
   query.rule = ruleOf(op);
@@ -34,8 +35,12 @@ LogicalResult FunctionPartitioner::ask(Operation *op, const Declared &declared,
   if (op->hasAttr(kOrdered)) {
     // Terms are added where all of them are.
     for (clv::Factor &factor : query.rule.factors) {
-      if (factor.kind == clv::FactorKind::Sum) {
-        factor.kind = clv::FactorKind::Whole;
+      if (factor.kind != clv::FactorKind::Sum) {
+        continue;
+      }
+      factor.kind = clv::FactorKind::Whole;
+      for (auto [i, dim] : llvm::enumerate(factor.operands)) {
+        op->setOperand(i, bringTerms(op->getOperand(i), dim, op));
       }
     }
   }

@@ -107,8 +107,7 @@ void FunctionPartitioner::sliceInTime(BlockArgument argument,
   }
 }
 
-/// A layout without times.
-static Layout atRest(Layout layout, const layout::Mesh &mesh) {
+Layout partitioning::atRest(Layout layout, const layout::Mesh &mesh) {
   for (layout::Split &split : layout.dims) {
     std::erase_if(split.atoms,
                   [&](layout::AtomId a) { return mesh.isTime(a); });

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/partition/Function.h"
+#include "compiler/reproducible/Reproducible.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -208,6 +209,10 @@ LogicalResult FunctionPartitioner::enterRepeat(RepeatOp op) {
     }
   }
   for (unsigned i = 0; i < op.getStacked().size(); ++i) {
+    if (op->hasAttr(kDeferred)) {
+      unsigned index = op.getCarried().size() + i;
+      op->setOperand(index, gatherInTime(op->getOperand(index), op));
+    }
     hoistWeights(op, i);
     Value stack = op.getStacked()[i];
     Layout layout = spmd::layoutOf(stack.getType());

@@ -35,7 +35,9 @@ private:
   RankedTensorType chunkType(Type type) const;
   void viewRepeat(clv::RepeatOp repeat);
   void viewReduction(Operation *op);
-  void viewSum(Operation *op);
+  void viewSum(clv::AddOp add);
+  void viewStore(pipe::StoreOp store);
+  void viewResult(Operation *op, unsigned whole);
 };
 
 } // namespace
@@ -93,23 +95,33 @@ void ChunkViewer::viewReduction(Operation *op) {
   }
 }
 
+/// Lets `op` read its operand `whole`, and give its result, of the chunk's
+/// layers.
+void ChunkViewer::viewResult(Operation *op, unsigned whole) {
+  builder.setInsertionPoint(op);
+  Value operand = op->getOperand(whole), result = op->getResult(0);
+  Type type = result.getType();
+  op->setOperand(whole, builder.create<pipe::ChunkOp>(
+                            op->getLoc(), chunkType(operand.getType()), operand));
+  result.setType(cast<RankedTensorType>(chunkType(type)));
+  builder.setInsertionPointAfter(op);
+  auto merge = builder.create<pipe::MergeOp>(op->getLoc(), type, result);
+  result.replaceAllUsesExcept(merge, merge);
+}
+
 /// `sum + stack`, of the chunk's layers.
-void ChunkViewer::viewSum(Operation *op) {
-  auto add = dyn_cast<clv::AddOp>(op);
-  if (!add || !isWhole(add.getLhs().getType()) ||
-      isWhole(add.getRhs().getType())) {
-    return;
+void ChunkViewer::viewSum(clv::AddOp add) {
+  if (isWhole(add.getLhs().getType()) && !isWhole(add.getRhs().getType())) {
+    viewResult(add, 0);
   }
-  builder.setInsertionPoint(add);
-  auto type = cast<RankedTensorType>(add.getType());
-  add->setOperand(
-      0, builder.create<pipe::ChunkOp>(
-             add.getLoc(), chunkType(add.getLhs().getType()), add.getLhs()));
-  add.getResult().setType(chunkType(type));
-  builder.setInsertionPointAfter(add);
-  auto merge =
-      builder.create<pipe::MergeOp>(add.getLoc(), type, add.getResult());
-  add.getResult().replaceAllUsesExcept(merge, merge);
+}
+
+/// A stack stored for a microbatch, likewise.
+void ChunkViewer::viewStore(pipe::StoreOp store) {
+  if (isWhole(store.getWhole().getType()) &&
+      !isWhole(store.getPart().getType())) {
+    viewResult(store, 1);
+  }
 }
 
 void ChunkViewer::run() {
@@ -120,8 +132,10 @@ void ChunkViewer::run() {
         viewRepeat(repeat);
       } else if (isa<spmd::CollectiveInterface>(op)) {
         viewReduction(&op);
-      } else {
-        viewSum(&op);
+      } else if (auto add = dyn_cast<clv::AddOp>(op)) {
+        viewSum(add);
+      } else if (auto store = dyn_cast<pipe::StoreOp>(op)) {
+        viewStore(store);
       }
     }
     for (auto [result, value] :

@@ -52,12 +52,21 @@ bool Classifier::isTimed(Operation *op) const {
   return timed;
 }
 
+/// Whether a collective is along times alone.
+static bool isInTime(ArrayRef<int64_t> atoms, const layout::Mesh &mesh) {
+  return !atoms.empty() && llvm::all_of(atoms, [&](int64_t atom) {
+    return mesh.isTime(static_cast<layout::AtomId>(atom));
+  });
+}
+
 bool Classifier::isTimeSum(Operation *op) const {
   auto sum = dyn_cast<spmd::AllReduceOp>(op);
-  return sum && !sum.getAtoms().empty() &&
-         llvm::all_of(sum.getAtoms(), [&](int64_t atom) {
-           return mesh.isTime(static_cast<layout::AtomId>(atom));
-         });
+  return sum && isInTime(sum.getAtoms(), mesh);
+}
+
+bool Classifier::isTimeGather(Operation *op) const {
+  auto gather = dyn_cast<spmd::AllGatherOp>(op);
+  return gather && isInTime(gather.getAtoms(), mesh);
 }
 
 bool Classifier::isOfInputs(Value value) {
@@ -143,7 +152,8 @@ bool Assigner::findRepeats() {
   int forward = 0, backward = 0;
   for (Operation &op : classifier.function.getBody().front()) {
     auto repeat = dyn_cast<clv::RepeatOp>(op);
-    if (!repeat || !classifier.isStaged(repeat)) {
+    if (!repeat || !classifier.isStaged(repeat) ||
+        !classifier.isTimed(repeat)) {
       continue;
     }
     int &count = repeat.getReverse() ? backward : forward;
@@ -332,7 +342,7 @@ bool Assigner::mend() {
 void Assigner::assign() {
   for (Operation &op :
        classifier.function.getBody().front().without_terminator()) {
-    if (classifier.isTimed(&op) && !classifier.isTimeSum(&op) &&
+    if (classifier.isTimed(&op) && !classifier.isTimeEnd(&op) &&
         !classifier.isOfInputs(&op)) {
       sections[&op] = sectionOf(&op);
     }

@@ -43,6 +43,12 @@ public:
   bool isTimed(mlir::Operation *op) const;
   /// Where microbatches are added up: an all_reduce along times alone.
   bool isTimeSum(mlir::Operation *op) const;
+  /// Where they come together, each in its place: an all_gather likewise.
+  bool isTimeGather(mlir::Operation *op) const;
+  /// Either: what reads it comes after all microbatches.
+  bool isTimeEnd(mlir::Operation *op) const {
+    return isTimeSum(op) || isTimeGather(op);
+  }
   /// Whether a value depends on inputs, indices and constants alone.
   bool isOfInputs(mlir::Value value);
   /// The same for all that an operation gives.

@@ -10,6 +10,7 @@
 #include "compiler/pipeline/Chunks.h"
 #include "compiler/pipeline/SplitWeights.h"
 #include "compiler/pipeline/Stages.h"
+#include "compiler/pipeline/Streams.h"
 #include "mlir/IR/IRMapping.h"
 #include "runtime/format/Plan_generated.h"
 #include "llvm/ADT/SetVector.h"
@@ -41,10 +42,11 @@ private:
   Classifier classifier;
   OpBuilder builder;
 
-  /// A sum over microbatches, or a timed value that the function returns.
+  /// What microbatches add up or store, or a timed value that the function
+  /// returns.
   struct Kept {
     Value value;
-    Operation *sum = nullptr; ///< null: the value of the one microbatch
+    Operation *end = nullptr; ///< null: the value of the one microbatch
     int section = ForwardFirst;
   };
 
@@ -68,10 +70,12 @@ private:
   Value copyAtRest(Value value, llvm::DenseMap<Value, Value> &copied);
   void splitTimeSums();
   Type reducedType(Type operand, Operation *reduction) const;
+  void spreadStages();
   bool isReducedEach(Operation *op) const;
   void reduceEach();
-  bool checkTimeSums();
+  bool checkTimeEnds();
   void collectKept();
+  int sectionOf(Value value) const;
   void findStaged();
   bool findStarts(clv::RepeatOp repeat, int section);
   Value duplicate(Value value);
@@ -80,6 +84,7 @@ private:
   void createSection(int section);
   void fillSection(int section);
   Value copyInto(int section, Value value);
+  Value endOf(const Kept &entry, Value before, Value value);
   void addKept(int section, SmallVectorImpl<Value> &yielded,
                SmallVectorImpl<unsigned> &order);
   void createMessages();
@@ -134,12 +139,12 @@ Value Outliner::copyAtRest(Value value, llvm::DenseMap<Value, Value> &copied) {
   return copied[value] = copy->getResult(0);
 }
 
-/// A sum over microbatches that depends on inputs alone is made of all of them
-/// at once, before.
+/// What comes of all microbatches and depends on inputs alone is made of all of
+/// them at once, before.
 void Outliner::sumInputsAtRest() {
   llvm::DenseMap<Value, Value> copied;
   for (Operation &op : llvm::make_early_inc_range(block)) {
-    if (classifier.isTimeSum(&op) && classifier.isOfInputs(op.getOperand(0))) {
+    if (classifier.isTimeEnd(&op) && classifier.isOfInputs(op.getOperand(0))) {
       Value whole = copyAtRest(op.getOperand(0), copied);
       op.getResult(0).replaceAllUsesWith(whole);
       op.erase();
@@ -258,7 +263,7 @@ void Outliner::reduceEach() {
 
 /// A sum inside a repeat, or one that timed work reads, would be needed before
 /// all microbatches are done.
-bool Outliner::checkTimeSums() {
+bool Outliner::checkTimeEnds() {
   auto refuse = [&](Operation *sum) {
     auto scope = clv::scopeOf(sum);
     std::string what = scope && !scope.getPath().empty()
@@ -272,16 +277,16 @@ bool Outliner::checkTimeSums() {
   };
   llvm::DenseSet<Value> later;
   for (Operation &op : block) {
-    bool isSum = classifier.isTimeSum(&op), isLater = isSum;
+    bool isEnd = classifier.isTimeEnd(&op), isLater = isEnd;
     for (Value value : codegen::readsOf(&op)) {
       isLater |= later.contains(value);
     }
-    if (!isSum && isLater && classifier.isTimed(&op) &&
+    if (!isEnd && isLater && classifier.isTimed(&op) &&
         !op.hasTrait<OpTrait::IsTerminator>()) {
       return refuse(&op);
     }
     WalkResult walk = op.walk([&](Operation *inner) {
-      return inner != &op && classifier.isTimeSum(inner)
+      return inner != &op && classifier.isTimeEnd(inner)
                  ? (refuse(inner), WalkResult::interrupt())
                  : WalkResult::advance();
     });
@@ -295,13 +300,44 @@ bool Outliner::checkTimeSums() {
   return true;
 }
 
+/// A gather of layers of which stages have several pieces is a sum of all of
+/// them, each with zeros for those of the others: no other addition is exact in
+/// any order.
+void Outliner::spreadStages() {
+  for (auto gather : llvm::make_early_inc_range(block.getOps<spmd::AllGatherOp>())) {
+    layout::Layout layout = spmd::layoutOf(gather.getX().getType());
+    if (layout.dims.empty() || layout::isContiguous(layout.dims.front()) ||
+        layout.dims.front().atoms != atomsOf(gather.getAtoms())) {
+      continue;
+    }
+    auto whole = cast<RankedTensorType>(gather.getType());
+    layout::Layout pending = spmd::layoutOf(whole);
+    pending.partial = layout.dims.front().atoms;
+    builder.setInsertionPoint(gather);
+    auto spread = builder.create<pipe::SpreadOp>(
+        gather.getLoc(),
+        spmd::localType(whole.getElementType(), clv::dimsOf(whole),
+                        spmd::globalSizes(whole), pending, mesh),
+        gather.getX());
+    auto sum = builder.create<spmd::AllReduceOp>(
+        gather.getLoc(), whole, spread, gather.getAtoms(), gather.getReason(),
+        gather.getAvoid());
+    sum->setDiscardableAttrs(gather->getDiscardableAttrDictionary());
+    if (auto scope = clv::scopeOf(gather)) {
+      clv::setScope(spread, scope);
+    }
+    gather.replaceAllUsesWith(sum.getResult());
+    gather.erase();
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // What leaves a microbatch, and what crosses from section to section
 //===----------------------------------------------------------------------===//
 
 void Outliner::collectKept() {
   for (Operation &op : block) {
-    if (classifier.isTimeSum(&op)) {
+    if (classifier.isTimeEnd(&op)) {
       kept.push_back({op.getOperand(0), &op});
     }
   }
@@ -311,9 +347,23 @@ void Outliner::collectKept() {
     }
   }
   for (Kept &entry : kept) {
-    auto found = sections.find(entry.value.getDefiningOp());
-    entry.section = found == sections.end() ? ForwardFirst : found->second;
+    entry.section = sectionOf(entry.value);
   }
+}
+
+/// Where a value is there for its microbatch: what layers carry, at their end.
+int Outliner::sectionOf(Value value) const {
+  auto found = sections.find(value.getDefiningOp());
+  if (found == sections.end()) {
+    return ForwardFirst;
+  }
+  auto repeat = dyn_cast<clv::RepeatOp>(found->first);
+  if (!repeat || !classifier.isStaged(repeat) ||
+      !llvm::is_contained(repeat.getCarriedResults(), value) ||
+      layerSums.contains(value)) {
+    return found->second;
+  }
+  return repeat.getReverse() ? BackwardFirst : ForwardLast;
 }
 
 void Outliner::findStaged() {
@@ -431,7 +481,7 @@ void Outliner::createMicro() {
   SmallVector<Type> types;
   for (Kept &entry : kept) {
     auto type = cast<RankedTensorType>(
-        entry.sum ? entry.sum->getResult(0).getType() : entry.value.getType());
+        entry.end ? entry.end->getResult(0).getType() : entry.value.getType());
     Type scalar =
         spmd::localType(type.getElementType(), {}, {}, layout::Layout(), mesh);
     Value zero = builder.create<clv::ConstantOp>(
@@ -509,7 +559,22 @@ Value Outliner::copyInto(int section, Value value) {
   return copies[section].lookup(value);
 }
 
-/// What a section adds to the sums, or keeps.
+/// `before` with what a microbatch adds to it, or with its part stored.
+Value Outliner::endOf(const Kept &entry, Value before, Value value) {
+  Location loc = entry.end->getLoc();
+  Operation *op;
+  if (classifier.isTimeGather(entry.end)) {
+    op = builder.create<pipe::StoreOp>(loc, before.getType(), value, before);
+  } else {
+    op = builder.create<clv::AddOp>(loc, before.getType(), before, value);
+  }
+  if (auto scope = clv::scopeOf(entry.end)) {
+    clv::setScope(op, scope);
+  }
+  return op->getResult(0);
+}
+
+/// What a section adds to the sums, stores or keeps.
 void Outliner::addKept(int section, SmallVectorImpl<Value> &yielded,
                        SmallVectorImpl<unsigned> &order) {
   builder.setInsertionPointToEnd(bodies[section]);
@@ -517,14 +582,10 @@ void Outliner::addKept(int section, SmallVectorImpl<Value> &yielded,
     if (entry.section != section) {
       continue;
     }
-    Value value = copyInto(section, entry.value);
-    if (entry.sum) {
-      Value before = micro.getBlock()->getArgument(i);
-      value = builder.create<clv::AddOp>(entry.sum->getLoc(), before.getType(),
-                                         before, value);
-      if (auto scope = clv::scopeOf(entry.sum)) {
-        clv::setScope(value.getDefiningOp(), scope);
-      }
+    Value crossed = results.lookup(entry.value);
+    Value value = crossed ? crossed : copyInto(section, entry.value);
+    if (entry.end) {
+      value = endOf(entry, micro.getBlock()->getArgument(i), value);
     }
     yielded.push_back(value);
     order.push_back(i);
@@ -638,7 +699,7 @@ void Outliner::moveAfter() {
   llvm::DenseSet<Operation *> later;
   for (auto [i, entry] : llvm::enumerate(kept)) {
     Value sum = micro.getResult(i);
-    if (!entry.sum) {
+    if (!entry.end) {
       Value crossed = results.lookup(entry.value);
       (crossed ? crossed : entry.value)
           .replaceUsesWithIf(
@@ -654,20 +715,20 @@ void Outliner::moveAfter() {
           cast<RankedTensorType>(sum.getType()).getElementType(),
           clv::dimsOf(sum), spmd::globalSizes(sum.getType()), layout, mesh);
       Value pending =
-          builder.create<pipe::PendingOp>(entry.sum->getLoc(), type, sum);
+          builder.create<pipe::PendingOp>(entry.end->getLoc(), type, sum);
       auto reduced = builder.create<spmd::AllReduceOp>(
-          entry.sum->getLoc(), cast<RankedTensorType>(sum.getType()), pending,
+          entry.end->getLoc(), cast<RankedTensorType>(sum.getType()), pending,
           SmallVector<int64_t>(atoms.begin(), atoms.end()),
           "the stages hold parts of a sum over layers", "");
-      if (auto scope = clv::scopeOf(entry.sum)) {
+      if (auto scope = clv::scopeOf(entry.end)) {
         clv::setScope(reduced, scope);
       }
       later.insert(pending.getDefiningOp());
       later.insert(reduced.getOperation());
       sum = reduced.getResult();
     }
-    entry.sum->getResult(0).replaceAllUsesWith(sum);
-    entry.sum->erase();
+    entry.end->getResult(0).replaceAllUsesWith(sum);
+    entry.end->erase();
   }
   SmallVector<Operation *> before;
   for (Operation &op : block) {
@@ -737,12 +798,13 @@ pipe::MicroOp Outliner::run() {
     return {};
   }
   sumInputsAtRest();
+  spreadStages();
   if (!given.plan->pipeline) {
     reduceEach(); // of a sum of two, once
   }
   splitTimeSums();
   reduceEach();
-  if (!checkTimeSums()) {
+  if (!checkTimeEnds()) {
     return {};
   }
   classifier.forget();
@@ -752,8 +814,8 @@ pipe::MicroOp Outliner::run() {
     return {};
   }
   sections = std::move(*assigned);
-  collectKept();
   findStaged();
+  collectKept();
   if (!findStarts(staged.forward, ForwardFirst) ||
       !findStarts(staged.backward, BackwardLast)) {
     return {};

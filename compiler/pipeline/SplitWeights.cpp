@@ -238,8 +238,12 @@ private:
 
 } // namespace
 
-/// Whether a result goes nowhere but into a sum over microbatches.
+/// Whether a result goes nowhere but into a sum over microbatches. What is
+/// stored is no work, and the other section would need it all.
 bool SectionSplitter::isSum(unsigned result) {
+  if (section.getYield()->getOperand(result).getDefiningOp<pipe::StoreOp>()) {
+    return false;
+  }
   return llvm::all_of(section.getResult(result).getUsers(), [](Operation *op) {
     return isa<pipe::YieldOp>(op) && isa<pipe::MicroOp>(op->getParentOp());
   });

@@ -9,6 +9,7 @@
 
 #include "compiler/codegen/Group.h"
 #include "compiler/pipeline/Streams.h"
+#include "compiler/reproducible/Reproducible.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -171,6 +172,11 @@ void StagePlacer::placeBefore() {
   }
 }
 
+/// A sum of a reproducible program, whose terms are more than itself.
+static bool isSumOfTerms(Operation *op) {
+  return op->hasAttr(kOrdered) && !isa<clv::AddOp>(op);
+}
+
 /// Gives `op` each operand on all of its stages.
 void StagePlacer::bring(Operation *op, Stages some) {
   for (Value value : codegen::readsOf(op)) {
@@ -242,6 +248,9 @@ void StagePlacer::placeAfter(const llvm::StringMap<Stages> &residence) {
       there &= known == available.end() ? Stages(allStages) : known->second;
     }
     Stages some = places.lookup(op);
+    if (isSumOfTerms(op) && there) {
+      some = there;
+    }
     if (some == noStages) {
       // Nowhere all together: everywhere.
       some = there ? there : Stages(allStages);

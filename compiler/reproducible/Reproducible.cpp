@@ -7,6 +7,7 @@
 
 #include "compiler/reproducible/Reproducible.h"
 
+#include "compiler/reproducible/Marks.h"
 #include "dialects/clv/Clv.h"
 #include "dialects/clv/Rule.h"
 #include "dialects/spmd/Spmd.h"
@@ -30,6 +31,8 @@ static bool sums(Operation *op) {
 LogicalResult cleave::makeReproducible(ModuleOp module) {
   auto unit = UnitAttr::get(module.getContext());
   module->setAttr(kReproducible, unit);
+  reproducible::sumLayersLast(module);
+  reproducible::roundSingleNumbers(module);
   WalkResult result = module.walk([&](Operation *op) {
     if (op->getNumResults() != 1 || !isFloat(op->getResult(0).getType())) {
       return WalkResult::advance();
@@ -50,11 +53,6 @@ LogicalResult cleave::makeReproducible(ModuleOp module) {
     return WalkResult::advance();
   });
   return failure(result.wasInterrupted());
-}
-
-void cleave::forgetOrder(ModuleOp module) {
-  module->removeAttr(kReproducible);
-  module.walk([](Operation *op) { op->removeAttr(kOrdered); });
 }
 
 LogicalResult cleave::verifyReproducible(ModuleOp module) {

@@ -15,20 +15,31 @@
 //    order that depends neither on the sizes of the piece nor on its place in
 //    memory (runtime/contraction/Ordered.h);
 //  * a written sum of several values is added as it is written;
-//  * kernels are grouped as before, since no elementwise result depends on its
-//    neighbours; but what single numbers compute in f64 is grouped before
-//    anything else, which a plan has no part in.
+//  * a sum over layers is the last level of its sum, by the layers' index, and
+//    what repeats add to a carried zero is such a sum (Marks.h);
+//  * single numbers, which kernels compute in f64, are rounded in places that do
+//    not depend on which of them one kernel computes (Marks.h).
 //
 // Example. dot(x[batch: data, ff: tensor], w[ff: tensor, embed]) over ff: x and
 // w are gathered over `tensor`, and the result stays split over `data`. Its
 // gradient dot(x, dy) over batch gathers both over `data`.
 //
-// The price: terms are more bytes than sums of them, what was split over a
-// summed dim is computed by every device that keeps the result, and the library
-// for contractions is faster.
+// Microbatches. Terms that come one after the other are gathered too: each
+// microbatch stores its part of x and dy in its place, and the sum over `batch`
+// is made once, when all parts are there (pipe.store). A repeat that sums over
+// samples for each layer therefore becomes two: the first gives the terms, the
+// second, after all microbatches, the sums (Defer.cpp). So the order in which a
+// schedule runs microbatches plays no part, and a sum is the same operation
+// with the same operands as on one device without microbatches.
 //
-// Not covered: microbatches, and so stages. Their terms come one after the
-// other, so that they cannot be gathered.
+// Stages. Sums over samples are made for each layer where it is. A sum over
+// layers gathers one element for each layer, or for each element of a parameter
+// that all layers read.
+//
+// The price: terms are more bytes than sums of them, what was split over a
+// summed dim is computed by every device that keeps the result, the library for
+// contractions is faster, and what weight gradients are made of is kept of all
+// microbatches.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,13 +54,21 @@ namespace cleave {
 inline constexpr llvm::StringLiteral kReproducible = "clv.reproducible";
 /// Of its operations that add floats.
 inline constexpr llvm::StringLiteral kOrdered = "clv.ordered";
+/// Of an operation on single numbers: its result is rounded to f32.
+inline constexpr llvm::StringLiteral kRounded = "clv.rounded";
+/// Of one whose result is not, and which has one reader, of the same kernel.
+inline constexpr llvm::StringLiteral kExact = "clv.exact";
+/// Of a repeat that runs once for all microbatches.
+inline constexpr llvm::StringLiteral kDeferred = "clv.deferred";
 
 /// Marks a decomposed global program. An error, at the operation, where there
 /// is one that adds in an order of its own.
 mlir::LogicalResult makeReproducible(mlir::ModuleOp module);
 
-/// Takes the marks away: the same program, added in any order.
-void forgetOrder(mlir::ModuleOp module);
+/// Of a marked program that will run in microbatches of `dim`: makes the sums
+/// over it of every repeat in a repeat of their own, after it. One whose sums
+/// the rest of its body reads is left as it is.
+void deferSums(mlir::ModuleOp module, llvm::StringRef dim);
 
 /// Of a partitioned reproducible program: an error where a sum is pending.
 mlir::LogicalResult verifyReproducible(mlir::ModuleOp module);

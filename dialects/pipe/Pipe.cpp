@@ -92,6 +92,34 @@ LogicalResult ShareOp::verify() {
   return verifyResidence(*this, getResidence());
 }
 
+/// Two types of one tensor, in any pieces.
+static LogicalResult verifySameTensor(Operation *op, Type a, Type b) {
+  if (cast<RankedTensorType>(a).getElementType() !=
+          cast<RankedTensorType>(b).getElementType() ||
+      clv::dimsOf(a) != clv::dimsOf(b) ||
+      spmd::globalSizes(a) != spmd::globalSizes(b)) {
+    return op->emitOpError("between values of two tensors");
+  }
+  return success();
+}
+
+LogicalResult StoreOp::verify() {
+  return verifySameTensor(*this, getPart().getType(), getWhole().getType());
+}
+
+LogicalResult SpreadOp::verify() {
+  Type from = getX().getType(), to = getResult().getType();
+  if (clv::dimsOf(from).empty()) {
+    return emitOpError("needs a dim of layers");
+  }
+  layout::Layout before = spmd::layoutOf(from), after = spmd::layoutOf(to);
+  if (!after.dims.front().isWhole() ||
+      after.partial != before.dims.front().atoms) {
+    return emitOpError("gives the first dim whole, pending over its atoms");
+  }
+  return verifySameTensor(*this, from, to);
+}
+
 LogicalResult MessageOp::verify() {
   if (getSource().getType() != getTarget().getType()) {
     return emitOpError("between values of two types");

@@ -136,6 +136,33 @@ def Pipe_MergeOp : Pipe_View<"merge"> {
   let description = [{ The inverse of `pipe.chunk`, in the same memory. }];
 }
 
+def Pipe_StoreOp : Pipe_Op<"store", [Pure, AllTypesMatch<["whole", "result"]>]> {
+  let summary = "a microbatch's part of a value, put in its place";
+  let description = [{
+    The memory of `whole`, with the elements that `part` has written into it.
+    `part` has the same dims, cut over times as well. In a reproducible run
+    microbatches store the terms of sums, which are added once all are there.
+  }];
+  let arguments = (ins Clv_Tensor:$part, Clv_Tensor:$whole);
+  let results = (outs Clv_Tensor:$result);
+  let hasVerifier = 1;
+  let assemblyFormat = "$part `into` $whole attr-dict `:` type($part) `into` "
+                       "type($whole)";
+}
+
+def Pipe_SpreadOp : Pipe_Op<"spread", [Pure]> {
+  let summary = "the layers of a stage in their places among all";
+  let description = [{
+    The first dim of `x` lies in several pieces on each stage; the result has
+    all of it, with zeros where other stages have theirs: a pending sum over the
+    stages' atoms, whose terms but one are zero.
+  }];
+  let arguments = (ins Clv_Tensor:$x);
+  let results = (outs Clv_Tensor:$result);
+  let hasVerifier = 1;
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
+}
+
 def Pipe_MessageOp : Pipe_Op<"message", [HasParent<"MicroOp">]> {
   let summary = "what neighbouring positions send to each other";
   let arguments = (ins Pipe_Direction:$direction, Clv_Tensor:$source,

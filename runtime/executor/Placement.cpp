@@ -41,18 +41,22 @@ Result<Placement> Placement::create(const format::PlanT &plan) {
   return result;
 }
 
+bool Placement::isInPieces(const format::PlanT &plan,
+                           const format::ValueT &value) const {
+  return !value.extents.empty() &&
+         !layout::isContiguous(
+             format::toLayout(*plan.extents[value.extents.front()]->split));
+}
+
 std::vector<Placement::Part> Placement::partsOf(const format::PlanT &plan,
                                                 const format::ValueT &value,
                                                 int64_t device) const {
   std::vector<Part> parts = {{boxOf(value, device, 0), 0}};
-  if (value.extents.empty()) {
+  if (!isInPieces(plan, value)) {
     return parts;
   }
   const format::ExtentT &first = *plan.extents[value.extents.front()];
   layout::Split split = format::toLayout(*first.split);
-  if (layout::isContiguous(split)) {
-    return parts;
-  }
   transport::Box whole = parts.front().box;
   parts.clear();
   size_t offset = 0;

@@ -49,6 +49,8 @@ public:
     transport::Box box;
     size_t offset = 0;
   };
+  /// Whether a value's first dim lies in several pieces on one device.
+  bool isInPieces(const format::PlanT &plan, const format::ValueT &value) const;
   /// What `device` holds of a value whose first dim may lie in several pieces,
   /// in global indices.
   std::vector<Part> partsOf(const format::PlanT &plan,

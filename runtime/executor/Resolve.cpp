@@ -203,8 +203,19 @@ Status Resolver::resolveMove(const format::MoveT &move) {
     target.dims[i].begin -= move.shift[i];
     target.dims[i].end -= move.shift[i];
   }
-  emitMove(valueOf(*move.source).type, boxOf(*move.source), target,
-           addressOf(*move.source), addressOf(*move.target), move.site);
+  const format::ValueT &source = valueOf(*move.source);
+  Address from = addressOf(*move.source), to = addressOf(*move.target);
+  if (env.placement->isInPieces(*env.plan, source) ==
+      env.placement->isInPieces(*env.plan, valueOf(*move.target))) {
+    emitMove(source.type, boxOf(*move.source), target, from, to, move.site);
+    return Status();
+  }
+  // Pieces that stand one after the other go to their places.
+  for (const Placement::Part &part :
+       env.placement->partsOf(*env.plan, source, env.deviceNumber)) {
+    emitMove(source.type, part.box, target, {from.base + part.offset, -1, 0},
+             to, move.site);
+  }
   return Status();
 }
 

@@ -119,6 +119,7 @@ struct Verifier {
     return !layout::isContiguous(splits[extent]);
   }
   /// Whether local indices of the one are those of the other, in pieces or not.
+  bool isTimed(const View &view);
   bool matches(uint32_t a, uint32_t b) const {
     return (!isScattered(a) && !isScattered(b)) || splits[a] == splits[b];
   }

@@ -347,6 +347,18 @@ Status Verifier::verifyContraction(const ContractionT &contraction) {
   return verifySite(contraction.site);
 }
 
+/// Whether a view's piece is another at another instant.
+bool Verifier::isTimed(const View &view) {
+  for (uint32_t extent : valueOf(view).extents) {
+    for (uint32_t atom : splits[extent].atoms) {
+      if (mesh.isTime(atom) && mesh.atoms[atom].size > 1) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 Status Verifier::verifyMove(const MoveT &move) {
   CLEAVE_TRY(verifyView(move.source.get()));
   CLEAVE_TRY(verifyView(move.target.get()));
@@ -357,7 +369,10 @@ Status Verifier::verifyMove(const MoveT &move) {
   }
   for (size_t i = 0; i < rank; ++i) {
     uint32_t from = extentsOf(*move.source)[i], to = extentsOf(*move.target)[i];
-    if (!matches(from, to) || (isScattered(from) && move.shift[i] != 0)) {
+    // Pieces one after the other may go to their places, at rest.
+    bool isSpread = i == 0 && isScattered(from) && !isScattered(to) &&
+                    move.source->loop() < 0 && !isTimed(*move.source);
+    if ((!matches(from, to) && !isSpread) || (isScattered(from) && move.shift[i] != 0)) {
       return Status::error("its source or target lies in several pieces");
     }
   }

@@ -53,6 +53,8 @@ private:
   bool makeEntry(const EntryRequest &request);
   std::unique_ptr<sema::Model> prepareTrain(std::unique_ptr<sema::Model> model);
   std::optional<PlanReport> addPlan(const plan::Elaborated &elaborated);
+  std::optional<layout::ProgramRecord>
+  ordinaryRecord(const plan::Elaborated &elaborated);
   bool makePlan(const PlanRequest &request);
   std::optional<std::set<std::string>> axesOfPlans();
   bool elaborateRun();
@@ -79,7 +81,6 @@ private:
   bool orderSums(ModuleOp module);
   void chooseAttention(ModuleOp module);
   void choosePrecision(ModuleOp module);
-  bool fitsReproducible(const layout::Plan &plan);
   bool passThroughExec();
   bool finishKernels();
   bool endPhase(StringRef phase, StringRef of, Operation *module);
@@ -90,6 +91,8 @@ private:
   Compilation result;
   plan::ModelFacts facts;
   std::optional<codegen::KernelLibrary> library;
+  /// Of a reproducible run: the program of a step before its sums were ordered.
+  OwningOpRef<ModuleOp> ordinary;
   std::vector<format::LeafT> leaves;
   std::vector<format::InputT> inputs;
   std::set<std::string> reported; ///< errors of values, each once
@@ -189,8 +192,13 @@ Compiler::prepareTrain(std::unique_ptr<sema::Model> model) {
   castEarly(module); // of gradients
   decompose(module);
   simplify(module);
-  if (frontend.isReproducible() && !orderSums(module)) {
-    return nullptr;
+  if (frontend.isReproducible()) {
+    if (!ordinary) {
+      ordinary = OwningOpRef<ModuleOp>(module.clone());
+    }
+    if (!orderSums(module)) {
+      return nullptr;
+    }
   }
   return model;
 }
@@ -293,22 +301,6 @@ bool Compiler::partitionEntry(ModuleOp module, const layout::Plan &plan,
   return false;
 }
 
-/// What a reproducible program would be if its sums were made in parts:
-/// what a plan expects is said of that. Nothing where it cannot be partitioned:
-/// that error comes with its own.
-static std::optional<layout::ProgramRecord>
-ordinaryRecord(ModuleOp module, const layout::Plan &plan) {
-  OwningOpRef<ModuleOp> ordinary(module.clone());
-  forgetOrder(*ordinary);
-  std::vector<layout::ProgramRecord> records;
-  ScopedDiagnosticHandler silent(module.getContext(),
-                                 [](mlir::Diagnostic &) { return success(); });
-  if (failed(partition(*ordinary, plan, &records))) {
-    return std::nullopt;
-  }
-  return std::move(records.front());
-}
-
 OwningOpRef<ModuleOp>
 Compiler::partitionEntries(const plan::Elaborated &elaborated,
                            const Pipelined &pipelined, PlanReport &report) {
@@ -325,8 +317,8 @@ Compiler::partitionEntries(const plan::Elaborated &elaborated,
         sinkGradients(*module);
       }
     }
-    if (entry.name == "train" && frontend.isReproducible()) {
-      report.ordinary = ordinaryRecord(*module, pipelined.planOf(entry.name));
+    if (frontend.isReproducible() && pipelined.isOutlined(entry.name)) {
+      deferSums(*module, pipelined.planOf(entry.name).micro->dim);
     }
     if (!partitionEntry(*module, pipelined.planOf(entry.name), report)) {
       return nullptr;
@@ -343,8 +335,9 @@ Compiler::partitionEntries(const plan::Elaborated &elaborated,
   return whole;
 }
 
-/// Puts programs into the order of their schedule, those that have one.
-bool Compiler::outlineEntries(ModuleOp module, const Pipelined &pipelined) {
+/// The functions that a plan puts into the order of a schedule.
+static llvm::StringMap<PipelinedFunction>
+outlinedFunctions(ModuleOp module, const Pipelined &pipelined) {
   llvm::StringMap<PipelinedFunction> functions;
   for (auto function : module.getOps<func::FuncOp>()) {
     std::string name = function.getName().str();
@@ -352,6 +345,13 @@ bool Compiler::outlineEntries(ModuleOp module, const Pipelined &pipelined) {
       functions[name] = {&pipelined.planOf(name), pipelined.streamsOf(name)};
     }
   }
+  return functions;
+}
+
+/// Puts programs into the order of their schedule, those that have one.
+bool Compiler::outlineEntries(ModuleOp module, const Pipelined &pipelined) {
+  llvm::StringMap<PipelinedFunction> functions =
+      outlinedFunctions(module, pipelined);
   if (functions.empty()) {
     return true;
   }
@@ -405,21 +405,6 @@ bool Compiler::fitsFile(const layout::Plan &plan) {
              "plan `" + plan.name + "` has " + what +
                  ", and a plan file takes " + most)
       .help("fewer of them; `cleave check` takes the plan as it is");
-  return false;
-}
-
-/// The terms of a sum over microbatches come one after the other, and stages
-/// have microbatches.
-bool Compiler::fitsReproducible(const layout::Plan &plan) {
-  if (!frontend.isReproducible() || (plan.mesh.times == 0 && !plan.pipeline)) {
-    return true;
-  }
-  frontend.diags
-      .error(Diag::LaterStatement, plan::rangeOf(plan.source),
-             "plan `" + plan.name +
-                 "` has microbatches or stages, which a `reproducible` run "
-                 "cannot have yet")
-      .help("leave the plan out of the run, or drop `reproducible`");
   return false;
 }
 
@@ -489,7 +474,7 @@ std::optional<PlanReport>
 Compiler::addPlan(const plan::Elaborated &elaborated) {
   std::optional<Pipelined> pipelined =
       makePipelined(frontend, elaborated, sampleDim());
-  if (!pipelined || !fitsReproducible(pipelined->train)) {
+  if (!pipelined) {
     return std::nullopt;
   }
   PlanReport report;
@@ -508,6 +493,37 @@ Compiler::addPlan(const plan::Elaborated &elaborated) {
   return report;
 }
 
+/// What the plan's step would send if its sums were made in parts: what a plan
+/// expects is said of that. Nothing where it cannot be compiled: its errors are
+/// those of the reproducible one.
+std::optional<layout::ProgramRecord>
+Compiler::ordinaryRecord(const plan::Elaborated &elaborated) {
+  std::optional<Pipelined> pipelined =
+      makePipelined(frontend, elaborated, sampleDim());
+  if (!ordinary || !pipelined) {
+    return std::nullopt;
+  }
+  OwningOpRef<ModuleOp> module(ordinary->clone());
+  ScopedDiagnosticHandler silent(&frontend.context, [](mlir::Diagnostic &) {
+    return success();
+  });
+  if (failed(recompute(*module, elaborated.plan))) {
+    return std::nullopt;
+  }
+  if (pipelined->isOutlined("train")) {
+    sinkGradients(*module);
+  }
+  PlanReport report;
+  report.plan = pipelined->train;
+  if (failed(partition(*module, pipelined->train, &report.programs)) ||
+      failed(outlinePipeline(*module,
+                             outlinedFunctions(*module, *pipelined)))) {
+    return std::nullopt;
+  }
+  recordPipeline(*module, *pipelined, report);
+  return std::move(report.programs.front());
+}
+
 bool Compiler::makePlan(const PlanRequest &request) {
   std::optional<plan::Elaborated> elaborated =
       elaboratePlan(request, facts, std::nullopt, frontend.diags);
@@ -520,6 +536,7 @@ bool Compiler::makePlan(const PlanRequest &request) {
     return false;
   }
   PlanReport &report = *added;
+  report.ordinary = ordinaryRecord(*elaborated);
   // Reduced sizes are for verify: a plan's figures are of its real ones.
   bool kept = true;
   if (options.overrides.empty()) {
