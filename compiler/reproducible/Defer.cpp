@@ -44,14 +44,15 @@ private:
   Block *body;
   StringRef dim;
   llvm::SetVector<Operation *> late;
-  llvm::SetVector<Operation *> again; ///< cheap ones, computed in both
+  llvm::SetVector<Operation *> again; ///< computed in both
   llvm::SetVector<Value> slices;      ///< what the second reads of the first
   llvm::SetVector<Value> stacked;     ///< arguments that it reads as well
+  llvm::SetVector<Value> constants;   ///< carried, the same in all iterations
   llvm::DenseSet<Value> dropped;      ///< results that the second gives
   SmallVector<Value> given;           ///< by late operations, for them
 
   bool findLate();
-  void provide(Value value);
+  bool provide(Value value);
   RepeatOp buildSecond(RepeatOp first);
 };
 
@@ -87,26 +88,38 @@ bool Deferrer::findLate() {
   return !dropped.empty();
 }
 
-/// Notes how the second repeat gets a value of the first one's body.
-void Deferrer::provide(Value value) {
+/// Notes how the second repeat gets a value of the first one's body: what has
+/// samples is stacked, anything else computed again. False for what layers pass
+/// on to one another without samples.
+bool Deferrer::provide(Value value) {
   Operation *op = value.getDefiningOp();
   if (op && op->getBlock() == body) {
-    if (late.contains(op)) {
-      return;
+    if (late.contains(op) || again.contains(op)) {
+      return true;
     }
-    if (codegen::isCheap(op)) {
-      llvm::for_each(op->getOperands(), [&](Value v) { provide(v); });
-      again.insert(op);
-    } else {
+    if (clv::findDim(value.getType(), dim) >= 0 && !codegen::isCheap(op)) {
       slices.insert(value);
+      return true;
     }
-    return;
+    again.insert(op);
+    return llvm::all_of(codegen::readsOf(op),
+                        [&](Value read) { return provide(read); });
   }
   auto argument = dyn_cast<BlockArgument>(value);
-  if (argument && argument.getOwner() == body) {
-    bool isSlice = llvm::is_contained(repeat.getStackedArguments(), argument);
-    (isSlice ? stacked : slices).insert(argument);
+  if (!argument || argument.getOwner() != body ||
+      argument == repeat.getIndex()) {
+    return true;
   }
+  if (llvm::is_contained(repeat.getStackedArguments(), argument)) {
+    stacked.insert(argument);
+    return true;
+  }
+  if (repeat.getYield()->getOperand(argument.getArgNumber() - 1) == argument) {
+    constants.insert(argument);
+    return true;
+  }
+  slices.insert(argument);
+  return clv::findDim(argument.getType(), dim) >= 0;
 }
 
 RepeatOp Deferrer::buildSecond(RepeatOp first) {
@@ -133,7 +146,14 @@ RepeatOp Deferrer::buildSecond(RepeatOp first) {
   Block *block = new Block;
   second.getBody().push_back(block);
   IRMapping mapping;
-  block->addArgument(first.getIndex().getType(), repeat.getLoc());
+  mapping.map(first.getIndex(),
+              block->addArgument(first.getIndex().getType(), repeat.getLoc()));
+  for (auto [argument, start] :
+       llvm::zip(first.getCarriedArguments(), first.getCarried())) {
+    if (constants.contains(argument)) {
+      mapping.map(argument, start);
+    }
+  }
   for (Value argument : arguments) {
     mapping.map(argument,
                 block->addArgument(argument.getType(), repeat.getLoc()));
@@ -157,7 +177,10 @@ void Deferrer::run() {
     return;
   }
   for (Operation *op : late) {
-    llvm::for_each(op->getOperands(), [&](Value value) { provide(value); });
+    if (!llvm::all_of(op->getOperands(),
+                      [&](Value value) { return provide(value); })) {
+      return;
+    }
   }
   SmallVector<Value> results;
   for (auto [result, value] :

@@ -219,26 +219,50 @@ Status Resolver::resolveMove(const format::MoveT &move) {
   return Status();
 }
 
-Status Resolver::resolveLoop(const format::LoopT &loop) {
-  uint32_t index = static_cast<uint32_t>(result.loops.size());
+/// Iterations [first, first + count), of which `index` is the global index of
+/// iteration 0.
+Status Resolver::resolveRange(const format::LoopT &loop, int64_t first,
+                              int64_t count, int64_t index) {
+  uint32_t number = static_cast<uint32_t>(result.loops.size());
   DeviceProgram::LoopCall call;
   call.depth = static_cast<int32_t>(firsts.size());
-  call.first = loop.first;
-  call.count = loop.count;
-  layout::Piece piece;
-  if (loop.extent >= 0) {
-    piece = env.placement->piece(static_cast<uint32_t>(loop.extent),
-                                 env.deviceNumber, instant);
-    call.count = piece.size();
-  }
+  call.first = first;
+  call.count = count;
   call.reverse = loop.reverse;
   call.begin = static_cast<uint32_t>(result.code.size());
   emit(Operation::LoopBegin, result.loops, call, 0);
-  firsts.push_back(piece.begin);
+  firsts.push_back(index);
   CLEAVE_TRY(resolveBody(loop.body));
   firsts.pop_back();
-  result.loops[index].end = static_cast<uint32_t>(result.code.size());
-  result.code.push_back({Operation::LoopEnd, 0, index});
+  result.loops[number].end = static_cast<uint32_t>(result.code.size());
+  result.code.push_back({Operation::LoopEnd, 0, number});
+  return Status();
+}
+
+Status Resolver::resolveLoop(const format::LoopT &loop) {
+  if (loop.extent < 0) {
+    return resolveRange(loop, loop.first, loop.count, 0);
+  }
+  const format::ExtentT &extent = *env.plan->extents[loop.extent];
+  layout::Split split = format::toLayout(*extent.split);
+  if (layout::isContiguous(split)) {
+    layout::Piece piece =
+        env.placement->piece(static_cast<uint32_t>(loop.extent),
+                             env.deviceNumber, instant);
+    return resolveRange(loop, loop.first, piece.size(), piece.begin);
+  }
+  // Pieces that stand one after the other: a loop over each.
+  std::vector<layout::Piece> pieces = layout::piecesOf(
+      extent.size, split, env.placement->mesh, env.deviceNumber);
+  std::vector<int64_t> begins = {0};
+  for (const layout::Piece &piece : pieces) {
+    begins.push_back(begins.back() + piece.size());
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    size_t at = loop.reverse ? pieces.size() - 1 - i : i;
+    CLEAVE_TRY(resolveRange(loop, begins[at], pieces[at].size(),
+                            pieces[at].begin - begins[at]));
+  }
   return Status();
 }
 

@@ -60,6 +60,8 @@ private:
   Status resolveFill(const format::FillT &fill);
   Status resolveMove(const format::MoveT &move);
   Status resolveLoop(const format::LoopT &loop);
+  Status resolveRange(const format::LoopT &loop, int64_t first, int64_t count,
+                      int64_t index);
   Status resolveOnly(const format::OnlyT &only);
 
   Status resolveCollective(const format::CollectiveT &collective);

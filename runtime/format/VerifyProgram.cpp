@@ -272,9 +272,6 @@ Status Verifier::verifyKernel(const KernelT &kernel) {
     case IntegerKind::Iteration:
       fine = integer.value() >= 0 &&
              integer.value() < static_cast<int64_t>(loops.size());
-      whole =
-          !fine || loops[integer.value()]->extent < 0 ||
-          !isScattered(static_cast<uint32_t>(loops[integer.value()]->extent));
       break;
     default:
       fine = false;
