@@ -2,8 +2,8 @@
 """Cleave beside PyTorch and JAX on this machine's CPU, as ratios within one run.
 
 usage: bench/run.py --cleave BIN --work FOLDER --text FILE [--rounds N]
-                    [--only step|mixed|pipeline|overhead|rules|collectives|exposed
-                            |hops|where|build]
+                    [--only step|mixed|pipeline|reproducible|overhead|rules|collectives
+                            |exposed|hops|where|build]
                     [--sizes medium,large] [--write docs/performance.md]
 
 Rounds alternate between them, so that a change of the machine's speed falls on
@@ -118,11 +118,13 @@ class Bench:
                  "--kernel-cache", "off", *defines])
         return target, time.perf_counter() - start
 
-    def cleave_steps(self, plan, steps, cores):
+    def cleave_steps(self, plan, steps, cores, name=None):
+        """Of the plan that starts, or of another of the file."""
         metrics = plan.with_suffix(".metrics")
         metrics.unlink(missing_ok=True)
+        start = ["--plan", name] if name else []
         capture([self.options.cleave, "run", plan, "--data", self.options.text,
-                 "--steps", steps, "--quiet", "--metrics", metrics], cores=cores)
+                 "--steps", steps, "--quiet", "--metrics", metrics, *start], cores=cores)
         records = [json.loads(line) for line in metrics.read_text().splitlines()]
         return [seconds_of(record) for record in records if "loss" in record]
 
@@ -259,6 +261,74 @@ def bench_pipeline(bench):
         beside = [spread([a / b for a, b in zip(ours, base)], digits=2)
                   for base in (flat[1], flat[devices])]
         out.append(row(name, spread(ours, 1e3), *beside))
+    return out
+
+
+ORDERED_SOURCE = '''
+use std.optim, std.parallel, std.schedules, "{example}"
+
+plan flat(replicas: int = 1, parts: int = 1, micros: int = 1) of gpt {{
+  mesh [data: replicas, tensor: parts]
+  shard batch           on data
+  shard head, ff, vocab on tensor
+  micro batch into micros
+}}
+plan staged(replicas: int = 1, parts: int = 1, micros: int = 4) of gpt {{
+  mesh [pipe: 2, data: replicas, tensor: parts]
+  shard batch           on data
+  shard head, ff, vocab on tensor
+  micro batch into micros
+  pipeline layer on pipe with one_f_one_b
+}}
+
+run bench of gpt with adamw(rate: warmup(2e-3, 50), decay: 0.1), clip(1.0){word} {{
+  plans {pairs}
+  start one
+}}
+'''
+ORDERED = {"one": ("one device", "flat"), "micro4": ("4 microbatches", "flat(micros: 4)"),
+           "data8": ("data 8", "flat(replicas: 8)"),
+           "tensor2": ("tensor 2", "flat(parts: 2)"),
+           "pipe2": ("pipe 2, 4 microbatches", "staged"),
+           "both": ("tensor 2 × pipe 2 × data 2, 2 microbatches",
+                    "staged(replicas: 2, parts: 2, micros: 2)")}
+
+
+def bench_reproducible(bench):
+    """What it costs that every plan gives the same bits."""
+    sizes = dict(SIZES["small"])
+    defines = [word for name, value in sizes.items() for word in ("-D", f"{name}={value}")]
+    plans, facts = {}, {}
+    for kind, word in (("ordinary", ""), ("reproducible", " reproducible")):
+        source = bench.work / f"{kind}.clv"
+        source.write_text(ORDERED_SOURCE.format(
+            example=ROOT / "examples/gpt/gpt.clv", word=word,
+            pairs=", ".join(f"{name} = {call}" for name, (_, call) in ORDERED.items())))
+        plans[kind] = source.with_suffix(".plan")
+        capture([bench.options.cleave, "build", source, "--run", "bench", "-o",
+                 plans[kind], *defines])
+        told = json.loads(capture([bench.options.cleave, "explain", source, "--run",
+                                   "bench", "--json", *defines]))
+        facts[kind] = {plan["plan"]: plan for plan in told}
+    times = {(kind, name): [] for kind in plans for name in ORDERED}
+    for _ in range(bench.options.rounds):
+        for (kind, name), ours in times.items():
+            ours.append(steady(bench.cleave_steps(plans[kind], 10, os.cpu_count(), name)))
+    out = ["### Reproducible runs", "",
+           "The small step in a `reproducible` run beside the same plan in an ordinary "
+           "one: milliseconds, MiB that all devices send in a step, and MiB of the "
+           f"busiest device at its peak. Devices share {os.cpu_count()} cores.", "",
+           row("plan", "ordinary", "reproducible", "times as long", "sends", "instead of",
+               "peak", "instead of"), row(*["---"] * 8)]
+    for name, (title, _) in ORDERED.items():
+        plain, ordered = times["ordinary", name], times["reproducible", name]
+        sent, peak = ([f"{value(facts[kind][name]) / MEBI:.1f}"
+                       for kind in ("reproducible", "ordinary")]
+                      for value in (lambda plan: plan["programs"][0]["bytes_total"],
+                                    lambda plan: max(s["peak"] for s in plan["stages"])))
+        out.append(row(title, spread(plain, 1e3, 1), spread(ordered, 1e3, 1),
+                       spread([a / b for a, b in zip(ordered, plain)], digits=2),
+                       *sent, *peak))
     return out
 
 
@@ -737,9 +807,9 @@ def main():
     parser.add_argument("--cleave", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--text", type=pathlib.Path, required=True)
-    parser.add_argument("--only", choices=["step", "mixed", "pipeline", "overhead", "rules",
-                                           "collectives", "exposed", "hops", "where",
-                                           "build"])
+    parser.add_argument("--only", choices=["step", "mixed", "pipeline", "reproducible",
+                                           "overhead", "rules", "collectives", "exposed",
+                                           "hops", "where", "build"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", default=",".join(SIZES),
                         help="of the steps; default: all of " + ",".join(SIZES))
@@ -750,6 +820,7 @@ def main():
     bench = Bench(options, environment.ensure(options.work.parent / "peers"))
     for part, function in (("step", bench_step), ("mixed", bench_mixed),
                            ("pipeline", bench_pipeline),
+                           ("reproducible", bench_reproducible),
                            ("overhead", bench_overhead), ("rules", bench_rules),
                            ("collectives", bench_collectives),
                            ("exposed", bench_exposed), ("hops", bench_hops),

@@ -5,8 +5,8 @@
 //
 // A function is rewritten in place, operation after operation in program order:
 // a value's type says where it is, global until its operation is done, local
-// after. Partition.cpp walks; Operations.cpp, Sums.cpp, Rolls.cpp, Terms.cpp and
-// Repeats.cpp do one kind of operation each; Moves.cpp brings values from
+// after. Partition.cpp walks; Operations.cpp, Sums.cpp, Rolls.cpp, Terms.cpp
+// and Repeats.cpp do one kind of operation each; Moves.cpp brings values from
 // layout to layout.
 //
 //===----------------------------------------------------------------------===//

@@ -8,6 +8,7 @@
 #include "compiler/partition/Function.h"
 
 #include "compiler/differentiate/Recompute.h"
+#include "compiler/reproducible/Reproducible.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -33,18 +34,20 @@ void FunctionPartitioner::addRecord(Operation *op, const reshard::Move &step,
   entry.value = need.info;
   entry.bytesBusiest = step.traffic.busiest;
   entry.bytesTotal = step.traffic.total;
+  bool isDeferred = false;
   for (auto loop = op->getParentOfType<RepeatOp>(); loop;
        loop = loop->getParentOfType<RepeatOp>()) {
     if (entry.repeat.empty()) {
       entry.repeat = loop.getDim().str();
     }
     entry.iterations *= loop.getCount();
+    isDeferred |= loop->hasAttr(kDeferred);
   }
   // What is done for each microbatch.
   bool isTimed =
       llvm::any_of(spmd::layoutOf(op->getResult(0).getType()).usedAtoms(),
                    [&](layout::AtomId a) { return mesh.isTime(a); });
-  if (isTimed || !entry.repeat.empty()) {
+  if (isTimed || (!entry.repeat.empty() && !isDeferred)) {
     entry.iterations *= declarations.plan.micros();
     entry.perMicro = declarations.plan.micro.has_value();
   }

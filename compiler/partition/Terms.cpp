@@ -88,8 +88,7 @@ Value FunctionPartitioner::gatherStages(Value value, int dim,
 }
 
 /// An operand whose dim is summed, as far as this makes it whole.
-Value FunctionPartitioner::bringTerms(Value value, int dim,
-                                      Operation *reader) {
+Value FunctionPartitioner::bringTerms(Value value, int dim, Operation *reader) {
   if (dim < 0) {
     return value;
   }

@@ -101,8 +101,9 @@ void ChunkViewer::viewResult(Operation *op, unsigned whole) {
   builder.setInsertionPoint(op);
   Value operand = op->getOperand(whole), result = op->getResult(0);
   Type type = result.getType();
-  op->setOperand(whole, builder.create<pipe::ChunkOp>(
-                            op->getLoc(), chunkType(operand.getType()), operand));
+  op->setOperand(whole,
+                 builder.create<pipe::ChunkOp>(
+                     op->getLoc(), chunkType(operand.getType()), operand));
   result.setType(cast<RankedTensorType>(chunkType(type)));
   builder.setInsertionPointAfter(op);
   auto merge = builder.create<pipe::MergeOp>(op->getLoc(), type, result);

@@ -304,7 +304,8 @@ bool Outliner::checkTimeEnds() {
 /// them, each with zeros for those of the others: no other addition is exact in
 /// any order.
 void Outliner::spreadStages() {
-  for (auto gather : llvm::make_early_inc_range(block.getOps<spmd::AllGatherOp>())) {
+  for (auto gather :
+       llvm::make_early_inc_range(block.getOps<spmd::AllGatherOp>())) {
     layout::Layout layout = spmd::layoutOf(gather.getX().getType());
     if (layout.dims.empty() || layout::isContiguous(layout.dims.front()) ||
         layout.dims.front().atoms != atomsOf(gather.getAtoms())) {

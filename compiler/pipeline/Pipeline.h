@@ -16,10 +16,11 @@
 // Which is which follows from types. A value whose layout uses the time is
 // *timed*. An all_reduce over the time alone is where microbatches are added
 // up: its operand is timed, its result comes after. An all_gather over it is
-// where each microbatch stores its part of a value (of reproducible programs). A timed value that needs
-// such a result could not be computed before all microbatches were, and is
-// refused, unless the sum depends on inputs alone (a count of targets): inputs
-// are there from the start, so the sum is then made of all of them before.
+// where each microbatch stores its part of a value (of reproducible programs).
+// A timed value that needs such a result could not be computed before all
+// microbatches were, and is refused, unless the sum depends on inputs alone (a
+// count of targets): inputs are there from the start, so the sum is then made
+// of all of them before.
 //
 // With stages, what comes before the repeat over layers is work of the first
 // position, what comes after it of the last, in the backward pass too. A value

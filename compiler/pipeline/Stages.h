@@ -7,8 +7,8 @@
 // holds. An operation before them is done where it is read. After them, what
 // updates a parameter is done where the parameter lives; other tensors are
 // made where their readers are; a scalar, and a sum of a reproducible program,
-// where all its operands are. Where an operand is missing, those that have it share it: so of clipping only one
-// number crosses the stages.
+// where all its operands are. Where an operand is missing, those that have it
+// share it: so of clipping only one number crosses the stages.
 //
 //===----------------------------------------------------------------------===//
 

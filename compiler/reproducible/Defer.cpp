@@ -76,8 +76,8 @@ bool Deferrer::findLate() {
   for (Operation *op : late) {
     for (OpOperand &use : op->getUses()) {
       Operation *user = use.getOwner();
-      bool isStack = user == repeat.getYield() &&
-                     use.getOperandNumber() >= carried;
+      bool isStack =
+          user == repeat.getYield() && use.getOperandNumber() >= carried;
       if (isStack) {
         dropped.insert(repeat.getResult(use.getOperandNumber()));
       } else if (!late.contains(user)) {

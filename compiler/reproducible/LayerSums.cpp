@@ -96,8 +96,8 @@ static void splitSum(clv::ReduceOp reduce, const llvm::StringSet<> &repeated) {
   OpBuilder builder(reduce);
   Value one = reduceOver(builder, reduce.getX(), others, reduce.getLoc(),
                          clv::scopeOf(reduce));
-  reduce.getResult().replaceAllUsesWith(reduceOver(
-      builder, one, layers, reduce.getLoc(), clv::scopeOf(reduce)));
+  reduce.getResult().replaceAllUsesWith(
+      reduceOver(builder, one, layers, reduce.getLoc(), clv::scopeOf(reduce)));
   reduce.erase();
 }
 

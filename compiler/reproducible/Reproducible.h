@@ -17,7 +17,8 @@
 //  * a written sum of several values is added as it is written;
 //  * a sum over layers is the last level of its sum, by the layers' index, and
 //    what repeats add to a carried zero is such a sum (Marks.h);
-//  * single numbers, which kernels compute in f64, are rounded in places that do
+//  * single numbers, which kernels compute in f64, are rounded in places that
+//  do
 //    not depend on which of them one kernel computes (Marks.h).
 //
 // Example. dot(x[batch: data, ff: tensor], w[ff: tensor, embed]) over ff: x and

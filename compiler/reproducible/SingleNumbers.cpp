@@ -100,9 +100,8 @@ void Rounder::run() {
   });
   auto unit = UnitAttr::get(function.getContext());
   for (Operation *op : singles) {
-    bool isRead = llvm::any_of(op->getUsers(), [&](Operation *user) {
-      return !isOfStep(user);
-    });
+    bool isRead = llvm::any_of(
+        op->getUsers(), [&](Operation *user) { return !isOfStep(user); });
     if (!isOfStep(op)) {
       op->setAttr(kRounded, unit);
     } else if (isRead) {

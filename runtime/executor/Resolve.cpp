@@ -246,9 +246,8 @@ Status Resolver::resolveLoop(const format::LoopT &loop) {
   const format::ExtentT &extent = *env.plan->extents[loop.extent];
   layout::Split split = format::toLayout(*extent.split);
   if (layout::isContiguous(split)) {
-    layout::Piece piece =
-        env.placement->piece(static_cast<uint32_t>(loop.extent),
-                             env.deviceNumber, instant);
+    layout::Piece piece = env.placement->piece(
+        static_cast<uint32_t>(loop.extent), env.deviceNumber, instant);
     return resolveRange(loop, loop.first, piece.size(), piece.begin);
   }
   // Pieces that stand one after the other: a loop over each.

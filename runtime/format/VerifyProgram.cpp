@@ -369,7 +369,8 @@ Status Verifier::verifyMove(const MoveT &move) {
     // Pieces one after the other may go to their places, at rest.
     bool isSpread = i == 0 && isScattered(from) && !isScattered(to) &&
                     move.source->loop() < 0 && !isTimed(*move.source);
-    if ((!matches(from, to) && !isSpread) || (isScattered(from) && move.shift[i] != 0)) {
+    if ((!matches(from, to) && !isSpread) ||
+        (isScattered(from) && move.shift[i] != 0)) {
       return Status::error("its source or target lies in several pieces");
     }
   }

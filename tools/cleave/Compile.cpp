@@ -504,9 +504,8 @@ Compiler::ordinaryRecord(const plan::Elaborated &elaborated) {
     return std::nullopt;
   }
   OwningOpRef<ModuleOp> module(ordinary->clone());
-  ScopedDiagnosticHandler silent(&frontend.context, [](mlir::Diagnostic &) {
-    return success();
-  });
+  ScopedDiagnosticHandler silent(&frontend.context,
+                                 [](mlir::Diagnostic &) { return success(); });
   if (failed(recompute(*module, elaborated.plan))) {
     return std::nullopt;
   }
@@ -516,8 +515,8 @@ Compiler::ordinaryRecord(const plan::Elaborated &elaborated) {
   PlanReport report;
   report.plan = pipelined->train;
   if (failed(partition(*module, pipelined->train, &report.programs)) ||
-      failed(outlinePipeline(*module,
-                             outlinedFunctions(*module, *pipelined)))) {
+      failed(
+          outlinePipeline(*module, outlinedFunctions(*module, *pipelined)))) {
     return std::nullopt;
   }
   recordPipeline(*module, *pipelined, report);

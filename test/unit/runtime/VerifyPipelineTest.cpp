@@ -243,7 +243,7 @@ TEST(VerifyPipeline, Loops) {
             "the loop runs past the end of value 6");
 }
 
-// Layers of a stage in two pieces have no begin, and no one index.
+// Layers of a stage in two pieces have no begin.
 TEST(VerifyPipeline, SeveralPieces) {
   auto scatter = [](PlanSetT &set) {
     SplitT &split = *set.plans[0]->extents[5]->split;
@@ -262,13 +262,10 @@ TEST(VerifyPipeline, SeveralPieces) {
     }
   };
   EXPECT_EQ(complaint(scatter),
-            "instruction 5: instruction 0: a kernel: a global index into "
-            "several pieces, which this version does not have");
+            "instruction 9: an `only`: instruction 0: a kernel: a global index "
+            "into several pieces, which this version does not have");
   auto without = [&](PlanSetT &set) {
     scatter(set);
-    LoopT &last = *programOf(set).body[5]->action.AsLoop();
-    first(last.body, &ActionUnion::AsKernel).integers[3] =
-        Integer(IntegerKind::Literal, 0);
     OnlyT &ends = *programOf(set).body.back()->action.AsOnly();
     first(ends.body, &ActionUnion::AsKernel).integers[0] =
         Integer(IntegerKind::Literal, 0);
@@ -280,6 +277,40 @@ TEST(VerifyPipeline, SeveralPieces) {
             }),
             "instruction 3: collective 2: its source or target lies in several "
             "pieces");
+  // A move takes them to their places, as they are.
+  auto spread = [&](PlanSetT &set) -> MoveT & {
+    without(set);
+    ProgramT &program = programOf(set);
+    uint32_t leaf = 0;
+    while (program.values[leaf]->storage != Storage::Leaf) {
+      ++leaf;
+    }
+    auto all = std::make_unique<ValueT>(*program.values[leaf]);
+    all->storage = Storage::Arena;
+    all->extents.front() = all->extents[1]; // of the same size, and whole
+    all->bytes = 4 * depth * width * width;
+    all->offset = program.arena_bytes;
+    program.arena_bytes += (all->bytes + 63) / 64 * 64;
+    program.values.push_back(std::move(all));
+    MoveT move;
+    move.source = std::make_unique<View>(leaf, -1);
+    move.target = std::make_unique<View>(program.values.size() - 1, -1);
+    move.shift = {0, 0, 0};
+    auto instruction = std::make_unique<InstructionT>();
+    instruction->action.Set(std::move(move));
+    program.body.push_back(std::move(instruction));
+    return *program.body.back()->action.AsMove();
+  };
+  const std::string pieces =
+      "instruction 10: a move: its source or target lies in several pieces";
+  EXPECT_EQ(complaint([&](PlanSetT &set) { spread(set); }), "");
+  EXPECT_EQ(complaint([&](PlanSetT &set) { spread(set).shift[0] = 1; }),
+            pieces);
+  EXPECT_EQ(complaint([&](PlanSetT &set) {
+              MoveT &move = spread(set);
+              std::swap(move.source, move.target);
+            }),
+            pieces);
 }
 
 TEST(VerifyPipeline, Residence) {
