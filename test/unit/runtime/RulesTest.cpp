@@ -275,8 +275,14 @@ TEST(Rules, TrafficByKindAndAxis) {
   ratio->condition.push_back(term(TermKind::Number, 1));
   ratio->condition.push_back(term(TermKind::Less));
   run.rules.push_back(std::move(ratio));
+  auto anywhere = std::make_unique<RuleT>(); // on another axis than the first
+  anywhere->condition.push_back(
+      traffic(Metric::Time, TrafficKind::AllReduce, ""));
+  anywhere->condition.push_back(term(TermKind::Number, 9));
+  anywhere->condition.push_back(term(TermKind::Greater));
+  run.rules.push_back(std::move(anywhere));
   Rules rules(run);
-  ASSERT_EQ(rules.traffic().size(), 3u);
+  ASSERT_EQ(rules.traffic().size(), 4u);
   EXPECT_EQ(rules.traffic()[0]->traffic, TrafficKind::AllReduce);
   EXPECT_EQ(rules.traffic()[1]->axis, "data");
   EXPECT_EQ(rules.traffic()[2]->traffic, TrafficKind::Send);
@@ -286,19 +292,21 @@ TEST(Rules, TrafficByKindAndAxis) {
     readings.traffic = values;
     std::vector<int> fired;
     for (const RuleT *rule : rules.after(readings, notes)) {
-      fired.push_back(rule == run.rules[0].get() ? 0 : 1);
+      fired.push_back(rule == run.rules[0].get()   ? 0
+                      : rule == run.rules[1].get() ? 1
+                                                   : 2);
     }
     return fired;
   };
   using Fired = std::vector<int>;
-  EXPECT_EQ(fires({200, 1, 300}), Fired{});
-  EXPECT_EQ(fires({200, 0.25, 100}), (Fired{0, 1})); // a mean of 0.625
-  EXPECT_EQ(fires({90, 4, 100}), Fired{});
+  EXPECT_EQ(fires({200, 1, 300, 4}), Fired{});
+  EXPECT_EQ(fires({200, 0.25, 100, 4}), (Fired{0, 1})); // a mean of 0.625
+  EXPECT_EQ(fires({90, 4, 100, 10}), Fired{2});
   EXPECT_TRUE(notes.empty());
   // Nothing is sent: a division by zero, which neither fires nor ends the run.
-  EXPECT_EQ(fires({0, 4, 0}), Fired{});
+  EXPECT_EQ(fires({0, 4, 0, 10}), Fired{});
   EXPECT_EQ(notes.size(), 1u);
-  EXPECT_EQ(fires({200, missing, 100}), Fired{1});
+  EXPECT_EQ(fires({200, missing, 100, 4}), Fired{1});
   EXPECT_EQ(notes.size(), 2u);
   EXPECT_EQ(fires({}), Fired{}); // nobody measured
 }
