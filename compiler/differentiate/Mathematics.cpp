@@ -64,6 +64,9 @@ Mathematics mathematicsOf(ModuleOp module) {
   if (auto clip = module->getAttrOfType<FloatAttr>("clv.clip")) {
     llvm::raw_string_ostream(result.updateText) << clip << "\n";
   }
+  if (auto type = module->getAttrOfType<TypeAttr>(kCompute)) {
+    llvm::raw_string_ostream(result.lossText) << type << "\n";
+  }
   for (auto function : copy->getOps<func::FuncOp>()) {
     if (function.getName() == "loss") {
       result.lossText += canonicalText(function);

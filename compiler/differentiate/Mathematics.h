@@ -11,7 +11,7 @@
 // operations once.
 //
 // Changes the hash: every operation and number, rates and their schedules among
-// them; sizes, that of the batch too; names of parameters, inputs and dims,
+// them; the type that contractions multiply; sizes, that of the batch too; names of parameters, inputs and dims,
 // which bind the program to the state and the data.
 //
 // Does not: names of files, plans, regions and values, where lines stand,

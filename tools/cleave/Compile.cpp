@@ -479,6 +479,11 @@ Compiler::addPlan(const plan::Elaborated &elaborated) {
   }
   PlanReport report;
   report.model = result.model().name;
+  ModuleOp program = *result.model().module;
+  if (auto type = program->getAttrOfType<TypeAttr>(kCompute)) {
+    report.compute.clear();
+    llvm::raw_string_ostream(report.compute) << type.getValue();
+  }
   report.plan = pipelined->train;
   OwningOpRef<ModuleOp> module =
       partitionEntries(elaborated, *pipelined, report);

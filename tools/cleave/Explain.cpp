@@ -371,6 +371,10 @@ void explainText(const PlanReport &report, std::ostream &out) {
     return;
   }
   printCollectives(*program, mesh, out);
+  if (report.compute != "f32") {
+    out << "  mixed precision: contractions multiply " << report.compute
+        << "; their sums, all else and the state are f32\n";
+  }
   if (report.ordinary) {
     printReproducible(report, *program, out);
   }
@@ -433,6 +437,7 @@ void explainJson(const std::vector<PlanReport> &reports,
           {{"name", mesh.atoms[i].name}, {"size", mesh.atoms[i].size}});
     }
     plan["micros"] = report.plan.micros();
+    plan["compute"] = report.compute;
     plan["reproducible"] = report.ordinary.has_value();
     if (report.ordinary) {
       plan["bytes_ordinary"] = bytesInStep(*report.ordinary);

@@ -41,6 +41,7 @@ struct PlanReport {
   std::vector<layout::ProgramRecord> programs;
   std::vector<StageMemory> memory;        ///< by stage; one where there is none
   std::optional<PipelineReport> pipeline; ///< of a plan with stages
+  std::string compute = "f32";            ///< what contractions multiply
   /// Of a reproducible run: `train` as it would be if it were not.
   std::optional<layout::ProgramRecord> ordinary;
 
