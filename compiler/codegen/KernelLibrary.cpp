@@ -98,21 +98,24 @@ void KernelLibrary::findObjects(Objects &objects,
 }
 
 /// A module of one function and of what it calls, which others may call too.
-static OwningOpRef<ModuleOp> moduleOf(LLVM::LLVMFuncOp function,
-                                      SymbolTable &symbols) {
+static OwningOpRef<ModuleOp> moduleOf(LLVM::LLVMFuncOp function) {
+  ModuleOp module = function->getParentOfType<ModuleOp>();
   OwningOpRef<ModuleOp> alone =
       ModuleOp::create(UnknownLoc::get(function.getContext()));
-  llvm::SetVector<StringRef> called;
-  function.walk([&](LLVM::CallOp call) {
-    if (call.getCallee()) {
-      called.insert(*call.getCallee());
-    }
-  });
-  for (StringRef name : called) {
-    alone->push_back(symbols.lookup(name)->clone());
+  llvm::SetVector<Operation *> wanted;
+  wanted.insert(function);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    wanted[i]->walk([&](LLVM::CallOp call) {
+      if (std::optional<StringRef> callee = call.getCallee()) {
+        if (Operation *symbol = module.lookupSymbol(*callee)) {
+          wanted.insert(symbol);
+        }
+      }
+    });
   }
-  function->remove();
-  alone->push_back(function);
+  for (Operation *symbol : wanted) {
+    alone->push_back(symbol->clone());
+  }
   return alone;
 }
 
@@ -123,15 +126,13 @@ KernelLibrary::compileOthers(Objects &objects,
   if (llvm::Error error = lowerToLLVM(*module)) {
     return error;
   }
-  SymbolTable symbols(*module);
-  for (auto function :
-       llvm::make_early_inc_range(module->getOps<LLVM::LLVMFuncOp>())) {
+  for (auto function : module->getOps<LLVM::LLVMFuncOp>()) {
     if (function.isDeclaration()) {
       continue;
     }
     std::string name = function.getName().str();
     llvm::Expected<std::vector<char>> object =
-        compileToObject(*moduleOf(function, symbols), options);
+        compileToObject(*moduleOf(function), options);
     if (!object) {
       return object.takeError();
     }

@@ -55,7 +55,8 @@ public:
   std::vector<std::string> targetFeatures() const;
 
   /// The kernels as one shared object: the same bytes with a cache and without.
-  /// At most once; getModule() is empty then. Empty if there are no symbols.
+  /// At most once; getModule() then has what had to be compiled, in the LLVM
+  /// dialect. Empty if there are no symbols.
   llvm::Expected<std::vector<uint8_t>> finish();
   /// How many kernels `finish` found in the cache.
   size_t found() const { return inCache; }
