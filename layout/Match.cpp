@@ -12,6 +12,10 @@
 
 namespace cleave::layout {
 
+bool PipelineStatement::cuts(const std::string &name) const {
+  return std::find(dims.begin(), dims.end(), name) != dims.end();
+}
+
 std::string SourcePoint::where() const {
   return file + ":" + std::to_string(line);
 }

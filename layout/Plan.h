@@ -172,15 +172,35 @@ struct MicroStatement {
   SourcePoint source;
 };
 
-/// `pipeline layer on pipe with one_f_one_b`: the repeated dim is cut over the
-/// stages, by a `shard` that stands in `Plan::shards`.
+/// A region of the model that a pipeline puts at one of its positions.
+struct StagedRegion {
+  std::string path;
+  int64_t position = 0;
+};
+
+/// `pipeline layer on pipe with one_f_one_b`: the repeated dims are cut over
+/// the stages, each by a `shard` that stands in `Plan::shards`.
 struct PipelineStatement {
-  std::string dim;
+  std::string dim;               ///< that the statement names
+  std::vector<std::string> dims; ///< of all repeats that are cut, this one too
+  std::vector<StagedRegion> regions;
   std::vector<AtomId> atoms; ///< whose coordinates are the stages, major first
   int64_t chunks = 1;        ///< pieces of the dim that a stage holds
   bool folded = false; ///< every other round of them runs backwards, else dealt
   AtomId chunkAtom = 0; ///< with several chunks: the time that counts them
   std::string schedule; ///< its name, for messages
+  std::string why;      ///< the cuts are where they are; empty: as written
+  SourcePoint source;
+
+  /// Whether `name` is the dim of a repeat that is cut over the stages.
+  bool cuts(const std::string &name) const;
+};
+
+/// `place SEL on pipe[0], pipe[last]`: what it selects lives on these stages,
+/// also where they do not read it. The last that matches stands.
+struct PlaceStatement {
+  Selection selection;
+  std::vector<int64_t> stages; ///< ascending
   SourcePoint source;
 };
 
@@ -195,6 +215,7 @@ struct Plan {
   std::vector<GatherStatement> reductions; ///< empty: once a step
   std::optional<MicroStatement> micro;
   std::optional<PipelineStatement> pipeline;
+  std::vector<PlaceStatement> places;
   std::vector<Selection> recomputed; ///< `recompute SEL`, less `save`s after it
   SourcePoint source;
 

@@ -320,28 +320,28 @@ void ProgramWriter::writeMicro(const Action &action, Body &body) {
   table.micro.assign(micro.getMicro().begin(), micro.getMicro().end());
   table.chunk.assign(micro.getChunk().begin(), micro.getChunk().end());
   table.placement = static_cast<format::Placement>(micro.getPlacement());
-  uint32_t positions = 1;
   for (const auto &frame : action.body) {
     auto section = cast<pipe::SectionOp>(frame->op);
     auto written = std::make_unique<format::SectionT>();
     written->kind = static_cast<format::SectionKind>(section.getKind());
     written->begin = section.getBegin();
     written->end = section.getEnd();
-    positions = std::max<uint32_t>(positions, section.getEnd());
     writeFrame(*frame, written->body);
     table.sections.push_back(std::move(written));
   }
-  for (unsigned group = 0; group < slotGroups; ++group) {
+  for (const SlotGroup &group : placement.slots) {
     auto slots = std::make_unique<format::SlotGroupT>();
-    slots->bytes = placement.slotBytes[group];
-    slots->begin = group == LastSlots ? positions - 1 : 0;
-    slots->end = group == FirstSlots ? 1 : positions;
+    slots->bytes = group.bytes;
+    slots->begin = static_cast<uint32_t>(group.begin);
+    slots->end = static_cast<uint32_t>(group.end);
     table.groups.push_back(std::move(slots));
   }
   for (auto message : micro.getBlock()->getOps<pipe::MessageOp>()) {
     auto written = std::make_unique<format::MessageT>();
     written->source = boxed(view(message.getSource()));
     written->target = boxed(view(message.getTarget()));
+    written->begin = static_cast<uint32_t>(message.getBegin());
+    written->end = static_cast<uint32_t>(message.getEnd());
     (message.getDirection() == pipe::Direction::Activation ? table.activations
                                                            : table.gradients)
         .push_back(std::move(written));

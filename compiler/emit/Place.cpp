@@ -371,32 +371,46 @@ void Placer::placeResults(function_ref<int(unsigned)> resultLeafOf) {
 }
 
 /// The slots of what a section gives, by who uses it; none where only the
-/// section does. Where messages arrive is apart: it is taken when a receive is
-/// posted, long before the rest.
-static std::optional<unsigned> slotGroupOf(pipe::SectionOp section,
-                                           Value given) {
-  auto groupOf = [](pipe::SectionOp one) -> unsigned {
-    return one.getEnd() - one.getBegin() > 1 ? AllSlots
-           : one.getBegin() == 0             ? FirstSlots
-                                             : LastSlots;
-  };
-  unsigned group = groupOf(section);
+/// section does.
+static std::optional<SlotGroup> slotGroupOf(pipe::SectionOp section,
+                                            Value given) {
+  SlotGroup group;
+  group.begin = section.getBegin();
+  group.end = section.getEnd();
   bool crosses = false;
+  auto cover = [&](int64_t begin, int64_t end) {
+    crosses = true;
+    group.begin = std::min(group.begin, begin);
+    group.end = std::max(group.end, end);
+  };
   for (Operation *user : given.getUsers()) {
     if (auto message = dyn_cast<pipe::MessageOp>(user)) {
+      cover(message.getBegin(), message.getEnd() + 1);
       if (message.getTarget() == given) {
-        return message.getDirection() == pipe::Direction::Activation
-                   ? ActivationSlots
-                   : GradientSlots;
+        group.kind = message.getDirection() == pipe::Direction::Activation
+                         ? SlotGroup::Activations
+                         : SlotGroup::Gradients;
       }
-      crosses = true;
-      group = AllSlots;
-    } else if (auto other = user->getParentOfType<pipe::SectionOp>()) {
-      crosses |= other != section;
-      group = groupOf(other) == AllSlots ? AllSlots : group;
+    } else if (auto other = user->getParentOfType<pipe::SectionOp>();
+               other && other != section) {
+      cover(other.getBegin(), other.getEnd());
     }
   }
   return crosses ? std::optional(group) : std::nullopt;
+}
+
+/// The number of the group of that kind and those positions.
+static size_t numberOf(const SlotGroup &wanted,
+                       std::vector<SlotGroup> &groups) {
+  auto found = llvm::find_if(groups, [&](const SlotGroup &one) {
+    return one.kind == wanted.kind && one.begin == wanted.begin &&
+           one.end == wanted.end;
+  });
+  if (found == groups.end()) {
+    groups.push_back(wanted);
+    return groups.size() - 1;
+  }
+  return found - groups.begin();
 }
 
 /// The values that sections give to others, or to other stages.
@@ -404,16 +418,18 @@ void Placer::placeSlots(const Action &action) {
   for (const auto &frame : action.body) {
     auto section = cast<pipe::SectionOp>(frame->op);
     for (Value given : section.getResults()) {
-      std::optional<unsigned> group = slotGroupOf(section, given);
+      std::optional<SlotGroup> wanted = slotGroupOf(section, given);
       Value root = rootOf(given);
-      if (!group || result.places.contains(root)) {
+      if (!wanted || result.places.contains(root)) {
         continue;
       }
+      size_t number = numberOf(*wanted, result.slots);
+      SlotGroup &group = result.slots[number];
       int buffer = newBuffer(root);
       result.buffers[buffer].storage = format::Storage::Slot;
-      result.buffers[buffer].index = *group;
-      result.buffers[buffer].offset = result.slotBytes[*group];
-      result.slotBytes[*group] +=
+      result.buffers[buffer].index = static_cast<unsigned>(number);
+      result.buffers[buffer].offset = group.bytes;
+      group.bytes +=
           llvm::alignTo(result.buffers[buffer].bytes, arenaAlignment);
       result.places[root] = {buffer, -1, {}};
     }

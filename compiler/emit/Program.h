@@ -81,16 +81,15 @@ struct Copy {
   Place source, target;
 };
 
-/// What is kept for a microbatch: by the first position, by all, by the last;
-/// and where all receive activations, and gradients.
-enum SlotGroup : unsigned {
-  FirstSlots,
-  AllSlots,
-  LastSlots,
-  ActivationSlots,
-  GradientSlots
+/// What the positions [begin, end) keep for a microbatch. Where activations
+/// arrive, and gradients, is apart: it is taken when a receive is posted, long
+/// before the rest.
+struct SlotGroup {
+  enum Kind : uint8_t { Made, Activations, Gradients };
+  Kind kind = Made;
+  int64_t begin = 0, end = 0;
+  int64_t bytes = 0; ///< for each microbatch
 };
-inline constexpr unsigned slotGroups = 5;
 
 /// Where everything of a function lies, and the copies that this needs.
 struct Placement {
@@ -101,7 +100,7 @@ struct Placement {
   llvm::DenseMap<const Action *, std::vector<Copy>> atEnd;  ///< of iterations
   std::vector<Copy> last; ///< at the end of the function
   int64_t arenaBytes = 0;
-  int64_t slotBytes[slotGroups] = {}; ///< for each microbatch
+  std::vector<SlotGroup> slots;
 
   Place placeOf(mlir::Value value) const;
 };

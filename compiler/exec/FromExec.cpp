@@ -320,6 +320,8 @@ format::PipelineT PlanReader::readPipeline(exec::PipelineOp pipeline) {
       SmallVector<exec::View> views = exec::viewsIn(message.getViews());
       entry->source = boxed(views[0]);
       entry->target = boxed(views[1]);
+      entry->begin = static_cast<uint32_t>(message.getBegin());
+      entry->end = static_cast<uint32_t>(message.getEnd());
       bool forward = message.getDirection() == exec::Direction::Activation;
       (forward ? table.activations : table.gradients)
           .push_back(std::move(entry));

@@ -319,7 +319,8 @@ void PlanWriter::writeMessages(
     const std::vector<std::unique_ptr<format::MessageT>> &list) {
   for (const auto &message : list) {
     w.create<exec::MessageOp>(
-        direction, views({message->source.get(), message->target.get()}));
+        direction, uint64_t(message->begin), uint64_t(message->end),
+        views({message->source.get(), message->target.get()}));
   }
 }
 

@@ -56,7 +56,7 @@ const Declared *Declarations::of(layout::ValueInfo info, Location loc) {
       for (size_t d = 0; d < resolved.layout.dims.size(); ++d) {
         // Chunks of layers are the pipeline's affair.
         bool isStaged =
-            plan.pipeline && plan.pipeline->dim == entry->info.dims[d].name;
+            plan.pipeline && plan.pipeline->cuts(entry->info.dims[d].name);
         if (!isStaged && !layout::isContiguous(resolved.layout.dims[d])) {
           resolved.error = "several pieces of a dim on one coordinate cannot "
                            "be built yet";
@@ -147,14 +147,16 @@ const Declared *Declarations::ofResult(func::FuncOp function, unsigned index,
   return declared;
 }
 
-bool Declarations::gathersPerStep(const layout::ValueInfo &weight) const {
-  bool perStep = false;
+GatherLoop Declarations::gatherLoopOf(const layout::ValueInfo &weight) const {
+  GatherLoop loop = GatherLoop::Layer;
   for (const layout::GatherStatement &gather : plan.gathers) {
     if (matches(gather.selection, weight)) {
-      perStep = gather.per == "step";
+      loop = gather.per == "step"    ? GatherLoop::Step
+             : gather.per == "micro" ? GatherLoop::Micro
+                                     : GatherLoop::Layer;
     }
   }
-  return perStep;
+  return loop;
 }
 
 bool Declarations::isRepeated(StringRef dim) const {

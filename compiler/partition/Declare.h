@@ -28,6 +28,10 @@ struct Declared {
 /// The size in memory of an element.
 int64_t elementBytes(mlir::Type type);
 
+/// How often a weight is gathered: once per iteration of the inmost repeat,
+/// once per microbatch for each pass, once a step.
+enum class GatherLoop : uint8_t { Layer, Micro, Step };
+
 /// Looks up and remembers declared layouts. What it gives lives as long as it.
 class Declarations {
 public:
@@ -49,8 +53,8 @@ public:
   const Declared *ofResult(mlir::func::FuncOp function, unsigned index,
                            bool &failed);
 
-  /// Whether `gather … per step` holds for a weight.
-  bool gathersPerStep(const layout::ValueInfo &weight) const;
+  /// By the last `gather` that selects a weight.
+  GatherLoop gatherLoopOf(const layout::ValueInfo &weight) const;
   /// Whether the dim is a repeat's.
   bool isRepeated(llvm::StringRef dim) const;
 

@@ -35,6 +35,7 @@ struct Need {
   layout::ValueInfo info;        ///< what the record calls the value
   clv::ScopeAttr scope;          ///< of the collectives
   bool shared = true;      ///< one move for all who need it, where it can be
+  bool perMicro = false;   ///< of a weight that each microbatch gathers
   bool recomputed = false; ///< only because recomputation repeats something
 };
 

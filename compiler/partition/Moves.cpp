@@ -128,6 +128,9 @@ Value FunctionPartitioner::emit(Value value, const reshard::Move &step,
     break;
   }
   clv::setScope(op, need.scope);
+  if (need.perMicro) {
+    op->setAttr(kPerMicro, builder.getUnitAttr());
+  }
   bool isInTime = llvm::any_of(
       step.atoms, [&](layout::AtomId atom) { return mesh.isTime(atom); });
   if (step.kind != reshard::Kind::LocalSlice && !isInTime) {

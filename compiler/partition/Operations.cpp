@@ -241,8 +241,10 @@ LogicalResult FunctionPartitioner::runWeight(clv::WeightOp op) {
   need.scope = clv::scopeOf(op);
   need.operation = nameOf(op);
   need.source = pointOf(op.getLoc());
-  need.shared = declarations.gathersPerStep(declared->info);
-  if (need.shared) {
+  GatherLoop loop = declarations.gatherLoopOf(declared->info);
+  need.shared = loop != GatherLoop::Layer;
+  need.perMicro = loop == GatherLoop::Micro;
+  if (loop == GatherLoop::Step) {
     need.info.phase = layout::Phase::Forward; // one for the whole step
   }
   need.sentence = "`" + declared->info.reader + "` reads it as a weight";

@@ -29,11 +29,11 @@
 //
 // Where a collective stands. Operands move once per layout (for each phase);
 // a value from outside a repeat moves before it. A weight is gathered where it
-// stands, once per iteration, unless `gather … per step` puts the gather of the
-// whole stack before the repeat. Collectives on whole stacks (updated
-// parameters, hoisted gathers) count once for each layer.
+// stands, once per iteration, unless `gather … per step` or `per micro` puts
+// the gather of the whole stack before the repeat. Collectives on whole stacks
+// (updated parameters, hoisted gathers) count once for each layer.
 //
-// Refused: splitting the dim of a repeat; explicit `place`s.
+// Refused: splitting the dim of a repeat; places on axes without stages.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,6 +48,9 @@
 #include <vector>
 
 namespace cleave {
+
+/// Of what gathers a weight outside repeats: once for each microbatch.
+inline constexpr llvm::StringLiteral kPerMicro = "clv.per_micro";
 
 /// Of a collective in a mesh with times: the position of its record. Where it
 /// stands in time, and on which stages, is known later.

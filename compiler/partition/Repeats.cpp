@@ -56,19 +56,23 @@ void FunctionPartitioner::castStack(RepeatOp op, unsigned stacked) {
 }
 
 /// Where every reader of a stacked parameter wants it gathered once per step,
-/// the stack is gathered before the repeat.
+/// or per microbatch, the stack is gathered before the repeat.
 void FunctionPartitioner::hoistWeights(RepeatOp op, unsigned stacked) {
   BlockArgument argument = op.getStackedArguments()[stacked];
   const Declared *weight = nullptr;
+  GatherLoop loop = GatherLoop::Layer;
   for (Operation *reader : readersOf(argument)) {
     auto read = dyn_cast<clv::WeightOp>(reader);
     const Declared *next =
         read ? declaredOf(read.getResult(), read.getLoc()) : nullptr;
-    if (!next || !declarations.gathersPerStep(next->info) ||
-        (weight && weight->layout() != next->layout())) {
+    GatherLoop wanted =
+        next ? declarations.gatherLoopOf(next->info) : GatherLoop::Layer;
+    if (wanted == GatherLoop::Layer ||
+        (weight && (weight->layout() != next->layout() || loop != wanted))) {
       return;
     }
     weight = next;
+    loop = wanted;
   }
   if (!weight) {
     return;
@@ -86,11 +90,16 @@ void FunctionPartitioner::hoistWeights(RepeatOp op, unsigned stacked) {
   need.why = sentencesOf(*weight);
   need.why.insert(need.why.begin(), "");
   need.info = weight->info;
-  need.info.phase = layout::Phase::Forward; // one for the whole step
+  bool isPerStep = loop == GatherLoop::Step;
+  need.perMicro = !isPerStep;
+  if (isPerStep) {
+    need.info.phase = layout::Phase::Forward; // one for the whole step
+  }
   need.info.dims = namedDims(stack.getType());
   need.scope = clv::scopeOf(readersOf(argument).front());
   need.sentence = "`" + weight->info.reader +
-                  "` reads it as a weight, gathered once per step";
+                  "` reads it as a weight, gathered once per " +
+                  (isPerStep ? "step" : "microbatch");
   op->setOperand(index, move(stack, need));
 }
 
@@ -187,7 +196,7 @@ static layout::Split splitOf(RepeatOp op) {
 
 /// What the pipeline makes of its dim, for repeats without parameters too.
 static layout::Split stagesOf(const layout::Plan &plan, RepeatOp op) {
-  if (!plan.pipeline || plan.pipeline->dim != op.getDim()) {
+  if (!plan.pipeline || !plan.pipeline->cuts(op.getDim().str())) {
     return {};
   }
   layout::ValueInfo layers;

@@ -7,6 +7,7 @@
 
 #include "compiler/pipeline/Chunks.h"
 
+#include "compiler/partition/Partition.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -34,7 +35,7 @@ private:
   bool isWhole(Type type) const;
   RankedTensorType chunkType(Type type) const;
   void viewRepeat(clv::RepeatOp repeat);
-  void viewReduction(Operation *op);
+  void viewMove(Operation *op);
   void viewSum(clv::AddOp add);
   void viewStore(pipe::StoreOp store);
   void viewResult(Operation *op, unsigned whole);
@@ -87,9 +88,15 @@ void ChunkViewer::viewRepeat(clv::RepeatOp repeat) {
   }
 }
 
-/// A stack reduced over devices, of the chunk's layers.
-void ChunkViewer::viewReduction(Operation *op) {
+/// A stack reduced over devices, or gathered, of the chunk's layers.
+void ChunkViewer::viewMove(Operation *op) {
   Value result = op->getResult(0);
+  Value stack = op->getOperand(0);
+  if (op->hasAttr(kPerMicro) && isWhole(stack.getType())) {
+    builder.setInsertionPoint(op);
+    op->setOperand(0, builder.create<pipe::ChunkOp>(
+                          op->getLoc(), chunkType(stack.getType()), stack));
+  }
   if (isWhole(result.getType()) && !isWhole(op->getOperand(0).getType())) {
     result.setType(chunkType(result.getType()));
   }
@@ -131,8 +138,9 @@ void ChunkViewer::run() {
       auto repeat = dyn_cast<clv::RepeatOp>(op);
       if (repeat && repeat->hasAttr(clv::ClvDialect::kSplit)) {
         viewRepeat(repeat);
-      } else if (isa<spmd::CollectiveInterface>(op)) {
-        viewReduction(&op);
+      } else if (isa<spmd::CollectiveInterface, spmd::LocalSliceOp>(op) ||
+                 op.hasAttr(kPerMicro)) {
+        viewMove(&op);
       } else if (auto add = dyn_cast<clv::AddOp>(op)) {
         viewSum(add);
       } else if (auto store = dyn_cast<pipe::StoreOp>(op)) {

@@ -17,20 +17,6 @@
 
 namespace cleave::pipelining {
 
-/// The sections of a program, in an order that respects dependences.
-enum Section : int {
-  ForwardFirst,
-  ForwardLayers,
-  ForwardLast,
-  BackwardLast,
-  BackwardLayers,
-  BackwardFirst,
-  SectionCount
-};
-bool isBackward(int section);
-/// What `first`, `layers` and `last` are to people.
-const char *nameOf(int section);
-
 /// Questions about one function that do not change while it is reorganised.
 class Classifier {
 public:
@@ -60,6 +46,8 @@ public:
   bool isStaged(clv::RepeatOp repeat) const {
     return repeat->hasAttr(clv::ClvDialect::kSplit);
   }
+  /// Of the pipeline, chunk by chunk and stage by stage.
+  int64_t positions() const;
 
   mlir::func::FuncOp function;
   const layout::Plan &plan;
@@ -67,21 +55,6 @@ public:
 
 private:
   llvm::DenseMap<mlir::Operation *, bool> ofInputs;
-};
-
-/// The section of each operation of the function's block that is timed and not
-/// of inputs alone. Nothing after an error.
-using Sections = llvm::DenseMap<mlir::Operation *, int>;
-std::optional<Sections> assignSections(Classifier &classifier);
-
-/// Lets the repeats over stages carry, unchanged, what is read past the stages
-/// next to its own: an embedding that the head reads too, say. So all that
-/// positions send to each other are carried values.
-void carryPastStages(Classifier &classifier);
-
-/// The repeats over stages, forward and backward; null where there is none.
-struct StagedRepeats {
-  clv::RepeatOp forward, backward;
 };
 
 /// Whether a carried value starts at zero and sums what iterations add: each

@@ -8,6 +8,7 @@
 #include "compiler/codegen/Group.h"
 #include "compiler/partition/Declare.h"
 #include "compiler/pipeline/Chunks.h"
+#include "compiler/pipeline/Route.h"
 #include "compiler/pipeline/SplitWeights.h"
 #include "compiler/pipeline/Stages.h"
 #include "compiler/pipeline/Streams.h"
@@ -47,23 +48,25 @@ private:
   struct Kept {
     Value value;
     Operation *end = nullptr; ///< null: the value of the one microbatch
-    int section = ForwardFirst;
+    Section *section = nullptr;
+  };
+  /// What becomes a `pipe.section`.
+  struct Outlined {
+    Block *body = nullptr;
+    llvm::SetVector<Value> crossing; ///< to other sections, or to neighbours
+    /// What was copied into it, by original.
+    llvm::DenseMap<Value, Value> copies;
+    Operation *lastCopy = nullptr;
   };
 
-  Sections sections;
+  std::optional<Sections> sections;
+  llvm::DenseMap<Section *, Outlined> outlined;
   SmallVector<Kept> kept;
   pipe::MicroOp micro;
-  Block *bodies[SectionCount] = {};
-  llvm::SetVector<Value> crossing[SectionCount];
   llvm::DenseMap<Value, Value> results; ///< what sections give for them
   SmallVector<Value> ends;              ///< of `kept`
   llvm::DenseSet<Value> layerSums;      ///< of repeats: each stage has its part
-  /// What was copied into a section, by original.
-  llvm::DenseMap<Value, Value> copies[SectionCount];
-  Operation *lastCopy[SectionCount] = {};
-  StagedRepeats staged;
-  /// What starts a repeat where it is no section's value: made in one.
-  SmallVector<std::pair<OpOperand *, int>> starts;
+  std::unique_ptr<Router> router;
 
   bool isBuilt();
   void sumInputsAtRest();
@@ -75,21 +78,18 @@ private:
   void reduceEach();
   bool checkTimeEnds();
   void collectKept();
-  int sectionOf(Value value) const;
-  void findStaged();
-  bool findStarts(clv::RepeatOp repeat, int section);
-  Value duplicate(Value value);
+  void findLayerSums();
   void findCrossing();
+  SmallVector<unsigned> passedOn(const Section &section) const;
   void createMicro();
-  void createSection(int section);
-  void fillSection(int section);
-  Value copyInto(int section, Value value);
+  void createSection(Section &section);
+  void fillSection(Section &section);
+  Value copyInto(Section &section, Value value);
   Value endOf(const Kept &entry, Value before, Value value);
-  void addKept(int section, SmallVectorImpl<Value> &yielded,
+  void addKept(Section &section, SmallVectorImpl<Value> &yielded,
                SmallVectorImpl<unsigned> &order);
   void createMessages();
   void moveAfter();
-  int64_t positions() const;
   bool splitsWeights() const;
 };
 
@@ -336,6 +336,10 @@ void Outliner::spreadStages() {
 // What leaves a microbatch, and what crosses from section to section
 //===----------------------------------------------------------------------===//
 
+static bool isCarried(Value value, clv::RepeatOp repeat) {
+  return llvm::is_contained(repeat.getCarriedResults(), value);
+}
+
 void Outliner::collectKept() {
   for (Operation &op : block) {
     if (classifier.isTimeEnd(&op)) {
@@ -348,33 +352,20 @@ void Outliner::collectKept() {
     }
   }
   for (Kept &entry : kept) {
-    entry.section = sectionOf(entry.value);
-  }
-}
-
-/// Where a value is there for its microbatch: what layers carry, at their end.
-int Outliner::sectionOf(Value value) const {
-  auto found = sections.find(value.getDefiningOp());
-  if (found == sections.end()) {
-    return ForwardFirst;
-  }
-  auto repeat = dyn_cast<clv::RepeatOp>(found->first);
-  if (!repeat || !classifier.isStaged(repeat) ||
-      !llvm::is_contained(repeat.getCarriedResults(), value) ||
-      layerSums.contains(value)) {
-    return found->second;
-  }
-  return repeat.getReverse() ? BackwardFirst : ForwardLast;
-}
-
-void Outliner::findStaged() {
-  for (auto &[op, section] : sections) {
-    auto repeat = dyn_cast<clv::RepeatOp>(op);
-    if (!repeat || !classifier.isStaged(repeat)) {
-      continue;
+    Section *found = sections->find(entry.value);
+    entry.section = found ? found : &sections->at(false, 0, 0);
+    // Before its last position a repeat's carried value is unfinished.
+    if (found && found->repeat && isCarried(entry.value, found->repeat) &&
+        !layerSums.contains(entry.value)) {
+      entry.section = &sections->after(*found);
     }
-    (repeat.getReverse() ? staged.backward : staged.forward) = repeat;
-    for (unsigned i = 0; i < repeat.getCarried().size(); ++i) {
+  }
+}
+
+void Outliner::findLayerSums() {
+  for (Section *section : sections->inOrder()) {
+    clv::RepeatOp repeat = section->repeat;
+    for (unsigned i = 0; repeat && i < repeat.getCarried().size(); ++i) {
       if (isSumOverLayers(repeat, i, classifier)) {
         layerSums.insert(repeat.getResult(i));
       }
@@ -382,98 +373,50 @@ void Outliner::findStaged() {
   }
 }
 
-/// Another value with the same elements, in memory of its own.
-Value Outliner::duplicate(Value value) {
-  Operation *maker = value.getDefiningOp();
-  builder.setInsertionPointAfter(maker);
-  auto type = cast<RankedTensorType>(value.getType());
-  Type element = type.getElementType();
-  Type scalar = spmd::localType(element, {}, {}, layout::Layout(), mesh);
-  Attribute one = isa<FloatType>(element)
-                      ? Attribute(builder.getFloatAttr(element, 1))
-                      : Attribute(builder.getIntegerAttr(element, 1));
-  Value constant = builder.create<clv::ConstantOp>(
-      maker->getLoc(), cast<RankedTensorType>(scalar), cast<TypedAttr>(one));
-  Operation *copy;
-  if (element.isInteger(1)) {
-    copy = builder.create<clv::AndOp>(maker->getLoc(), type, value, constant);
-  } else {
-    copy = builder.create<clv::MulOp>(maker->getLoc(), type, value, constant);
-  }
-  if (auto scope = clv::scopeOfValue(value)) {
-    clv::setScope(constant.getDefiningOp(), scope);
-    clv::setScope(copy, scope);
-  }
-  sections[copy] = sections[maker];
-  return copy->getResult(0);
-}
-
-/// The values that start a repeat over stages come from the position before.
-/// Each has memory of its own, where its message arrives.
-bool Outliner::findStarts(clv::RepeatOp repeat, int section) {
-  llvm::DenseSet<Value> seen;
-  for (unsigned i = 0; repeat && i < repeat.getCarried().size(); ++i) {
-    if (layerSums.contains(repeat.getResult(i))) {
-      continue;
+/// The carried values of a repeat that positions send to each other.
+SmallVector<unsigned> Outliner::passedOn(const Section &section) const {
+  SmallVector<unsigned> numbers;
+  clv::RepeatOp repeat = section.repeat;
+  bool isOfOne = section.end - section.begin == 1;
+  for (unsigned i = 0; repeat && !isOfOne && i < repeat.getCarried().size();
+       ++i) {
+    if (!layerSums.contains(repeat.getResult(i))) {
+      numbers.push_back(i);
     }
-    Value start = repeat.getCarried()[i];
-    auto found = sections.find(start.getDefiningOp());
-    if (found != sections.end()) {
-      if (found->second != section) {
-        repeat.emitError("what starts the layers is not made next to them");
-        return false;
-      }
-      if (!seen.insert(start).second) {
-        repeat->setOperand(i, duplicate(start));
-      }
-      continue;
-    }
-    if (!classifier.isOfInputs(start) || !start.getDefiningOp()) {
-      repeat.emitError("the layers start with a parameter; a pipeline then is "
-                       "not built yet");
-      return false;
-    }
-    starts.push_back({&repeat->getOpOperand(i), section});
   }
-  return true;
+  return numbers;
 }
 
 void Outliner::findCrossing() {
-  auto note = [&](Value value, int reader) {
-    auto found = sections.find(value.getDefiningOp());
-    if (found != sections.end() && found->second != reader) {
-      crossing[found->second].insert(value);
-    }
-  };
   for (Operation &op : block) { // in program order, the same each time
-    auto found = sections.find(&op);
-    if (found == sections.end()) {
+    Section *reader = sections->find(&op);
+    if (!reader) {
       continue;
     }
     for (Value value : codegen::readsOf(&op)) {
-      note(value, found->second);
-    }
-  }
-  auto noteEnds = [&](clv::RepeatOp repeat, int section) {
-    for (unsigned i = 0; repeat && i < repeat.getCarried().size(); ++i) {
-      if (!layerSums.contains(repeat.getResult(i))) {
-        crossing[section].insert(repeat.getResult(i));
+      Section *maker = sections->find(value);
+      if (maker && maker != reader) {
+        outlined[maker].crossing.insert(value);
       }
     }
-  };
-  noteEnds(staged.forward, ForwardLayers);
-  noteEnds(staged.backward, BackwardLayers);
+  }
+  for (const Kept &entry : kept) {
+    Section *maker = sections->find(entry.value);
+    if (maker && maker != entry.section) {
+      outlined[maker].crossing.insert(entry.value);
+    }
+  }
+  for (Section *section : sections->inOrder()) {
+    clv::RepeatOp repeat = section->repeat;
+    for (unsigned i : passedOn(*section)) {
+      outlined[section].crossing.insert(repeat.getResult(i));
+    }
+  }
 }
 
 //===----------------------------------------------------------------------===//
 // Sections
 //===----------------------------------------------------------------------===//
-
-int64_t Outliner::positions() const {
-  return given.plan->pipeline ? mesh.sizeOf(given.plan->pipeline->atoms) *
-                                    given.plan->pipeline->chunks
-                              : 1;
-}
 
 void Outliner::createMicro() {
   builder.setInsertionPoint(block.getTerminator());
@@ -528,7 +471,7 @@ void Outliner::createMicro() {
 }
 
 /// `value`, made again in a section if it depends on inputs or is cheap.
-Value Outliner::copyInto(int section, Value value) {
+Value Outliner::copyInto(Section &section, Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || op->getBlock() != &block) {
     return value;
@@ -538,7 +481,7 @@ Value Outliner::copyInto(int section, Value value) {
   if (!isInput && !isCheap) {
     return value;
   }
-  if (Value known = copies[section].lookup(value)) {
+  if (Value known = outlined[&section].copies.lookup(value)) {
     return known;
   }
   IRMapping mapping;
@@ -547,17 +490,18 @@ Value Outliner::copyInto(int section, Value value) {
   }
   // Copies stand first, each after those that it reads.
   OpBuilder::InsertionGuard guard(builder);
-  if (lastCopy[section]) {
-    builder.setInsertionPointAfter(lastCopy[section]);
+  Outlined &into = outlined[&section];
+  if (into.lastCopy) {
+    builder.setInsertionPointAfter(into.lastCopy);
   } else {
-    builder.setInsertionPointToStart(bodies[section]);
+    builder.setInsertionPointToStart(into.body);
   }
   Operation *copy = builder.clone(*op, mapping);
-  lastCopy[section] = copy;
+  into.lastCopy = copy;
   for (auto [from, to] : llvm::zip(op->getResults(), copy->getResults())) {
-    copies[section][from] = to;
+    into.copies[from] = to;
   }
-  return copies[section].lookup(value);
+  return into.copies.lookup(value);
 }
 
 /// `before` with what a microbatch adds to it, or with its part stored.
@@ -576,15 +520,15 @@ Value Outliner::endOf(const Kept &entry, Value before, Value value) {
 }
 
 /// What a section adds to the sums, stores or keeps.
-void Outliner::addKept(int section, SmallVectorImpl<Value> &yielded,
+void Outliner::addKept(Section &section, SmallVectorImpl<Value> &yielded,
                        SmallVectorImpl<unsigned> &order) {
-  builder.setInsertionPointToEnd(bodies[section]);
+  builder.setInsertionPointToEnd(outlined[&section].body);
   for (auto [i, entry] : llvm::enumerate(kept)) {
-    if (entry.section != section) {
+    if (entry.section != &section) {
       continue;
     }
-    Value crossed = results.lookup(entry.value);
-    Value value = crossed ? crossed : copyInto(section, entry.value);
+    Value made = results.lookup(entry.value); // by an earlier section
+    Value value = made ? made : copyInto(section, entry.value);
     if (entry.end) {
       value = endOf(entry, micro.getBlock()->getArgument(i), value);
     }
@@ -593,25 +537,11 @@ void Outliner::addKept(int section, SmallVectorImpl<Value> &yielded,
   }
 }
 
-static std::pair<int64_t, int64_t> positionsOf(int section, int64_t count) {
-  switch (section) {
-  case ForwardFirst:
-  case BackwardFirst:
-    return {0, 1};
-  case ForwardLast:
-  case BackwardLast:
-    return {count - 1, count};
-  default:
-    return {0, count};
-  }
-}
-
-void Outliner::fillSection(int section) {
-  Block *body = bodies[section];
+void Outliner::fillSection(Section &section) {
+  Block *body = outlined[&section].body;
   SmallVector<Operation *> members;
   for (Operation &op : block) {
-    auto found = sections.find(&op);
-    if (found != sections.end() && found->second == section) {
+    if (sections->find(&op) == &section) {
       members.push_back(&op);
     }
   }
@@ -627,14 +557,14 @@ void Outliner::fillSection(int section) {
   }
 }
 
-void Outliner::createSection(int section) {
-  Block *body = bodies[section] = new Block;
+void Outliner::createSection(Section &section) {
+  Block *body = outlined[&section].body = new Block;
   fillSection(section);
-  SmallVector<Value> yielded(crossing[section].begin(),
-                             crossing[section].end());
+  const llvm::SetVector<Value> &crossing = outlined[&section].crossing;
+  SmallVector<Value> yielded(crossing.begin(), crossing.end());
   SmallVector<OpOperand *> started;
-  for (auto [use, where] : starts) {
-    if (where == section) {
+  for (auto [use, where] : router->starts) {
+    if (where == &section) {
       started.push_back(use);
       Value value = copyInto(section, use->get());
       if (llvm::is_contained(yielded, value)) { // memory of its own
@@ -650,18 +580,16 @@ void Outliner::createSection(int section) {
   addKept(section, yielded, order);
   if (body->empty()) {
     delete body;
-    bodies[section] = nullptr;
     return;
   }
   builder.setInsertionPointToEnd(body);
   builder.create<pipe::YieldOp>(function.getLoc(), yielded);
-  auto [begin, end] = positionsOf(section, positions());
   builder.setInsertionPointToEnd(micro.getBlock());
   auto op = builder.create<pipe::SectionOp>(
       function.getLoc(), TypeRange(ValueRange(yielded)),
-      isBackward(section) ? pipe::SectionKind::Backward
-                          : pipe::SectionKind::Forward,
-      begin, end);
+      section.backward ? pipe::SectionKind::Backward
+                       : pipe::SectionKind::Forward,
+      section.begin, section.end);
   op.getBody().push_back(body);
   for (size_t i = 0; i < passed; ++i) {
     yielded[i].replaceUsesWithIf(op.getResult(i), [&](OpOperand &use) {
@@ -679,18 +607,22 @@ void Outliner::createSection(int section) {
 
 void Outliner::createMessages() {
   builder.setInsertionPointToEnd(micro.getBlock());
-  auto send = [&](clv::RepeatOp repeat, pipe::Direction direction) {
-    for (unsigned i = 0; repeat && i < repeat.getCarried().size(); ++i) {
-      Value end = repeat.getResult(i);
-      if (!layerSums.contains(end)) {
-        builder.create<pipe::MessageOp>(repeat.getLoc(), direction,
-                                        results.lookup(end),
-                                        repeat.getCarried()[i]);
-      }
+  for (Section *section : sections->inOrder()) {
+    clv::RepeatOp repeat = section->repeat;
+    for (unsigned i : passedOn(*section)) {
+      builder.create<pipe::MessageOp>(
+          repeat.getLoc(),
+          section->backward ? pipe::Direction::Gradient
+                            : pipe::Direction::Activation,
+          results.lookup(repeat.getResult(i)), repeat.getCarried()[i],
+          section->begin, section->end - 1);
     }
-  };
-  send(staged.forward, pipe::Direction::Activation);
-  send(staged.backward, pipe::Direction::Gradient);
+  }
+  for (const Relay &relay : router->relays) {
+    Value value = results.lookup(relay.value);
+    builder.create<pipe::MessageOp>(value.getLoc(), relay.direction, value,
+                                    value, relay.begin, relay.end);
+  }
 }
 
 /// What needs a sum over microbatches stands after them, and what only that
@@ -809,23 +741,25 @@ pipe::MicroOp Outliner::run() {
     return {};
   }
   classifier.forget();
-  carryPastStages(classifier);
-  std::optional<Sections> assigned = assignSections(classifier);
-  if (!assigned) {
+  sections = assignSections(classifier);
+  if (!sections) {
     return {};
   }
-  sections = std::move(*assigned);
-  findStaged();
+  findLayerSums();
   collectKept();
-  if (!findStarts(staged.forward, ForwardFirst) ||
-      !findStarts(staged.backward, BackwardLast)) {
+  router = std::make_unique<Router>(classifier, *sections, layerSums);
+  if (!router->run()) {
     return {};
   }
   findCrossing();
   createMicro();
   ends.resize(kept.size());
-  for (int section = 0; section < SectionCount; ++section) {
-    createSection(section);
+  std::vector<Section *> order = sections->inOrder();
+  for (Section *section : order) {
+    outlined[section]; // none moves once they are filled
+  }
+  for (Section *section : order) {
+    createSection(*section);
   }
   createMessages();
   builder.setInsertionPointToEnd(micro.getBlock());

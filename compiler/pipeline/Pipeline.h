@@ -22,10 +22,10 @@
 // count of targets): inputs are there from the start, so the sum is then made
 // of all of them before.
 //
-// With stages, what comes before the repeat over layers is work of the first
-// position, what comes after it of the last, in the backward pass too. A value
-// that depends on inputs and indices alone is computed again wherever it is
-// read. Between positions pass the carried values of the repeats, as messages.
+// With stages, work is put on positions (Sections.h): iterations of repeats
+// where the plan cuts them, regions where it places them, the rest where what
+// it reads is. A value that depends on inputs and indices alone is computed
+// again wherever it is read; others pass from position to position (Route.h).
 // A parameter lives on the stages that read it; where there are two, their
 // gradients are added on both, in one order, so that they stay the same bits.
 //
@@ -51,6 +51,13 @@ using StageStreams = std::vector<std::vector<int32_t>>;
 /// of the stack: they can then stay pending until all microbatches are done.
 /// For @train, before partitioning.
 void sinkGradients(mlir::ModuleOp module);
+
+/// Lets sums that repeats carry without the dim `micro`, such as auxiliary
+/// losses, stay pending until all microbatches are done: each is the sum of its
+/// start and of what iterations add to zero, and no other value reads what they
+/// add. What a repeat carries unchanged is read from before it. For @train,
+/// before partitioning.
+void separateSums(mlir::ModuleOp module, llvm::StringRef micro);
 
 /// Reorganises the functions of a partitioned module, as above. `plans` has for
 /// each function the plan that it was partitioned by, `streams` what its stages

@@ -47,12 +47,14 @@ public:
 
 private:
   RepeatOp repeat;
-  const llvm::DenseSet<Value> &first;
+  llvm::DenseSet<Value> first;
   const layout::Mesh &mesh;
   OpBuilder builder;
   llvm::SetVector<Operation *> firstOps, secondOps;
   llvm::SetVector<Value> passed; ///< of the body: from the first to the second
 
+  bool isCarriedBySecond(Value value);
+  void addCarried();
   SmallVector<Value> yieldsOf(bool ofFirst);
   void findPassed();
   RepeatOp build(bool isFirst, ArrayRef<Value> passedStacks);
@@ -200,7 +202,38 @@ RepeatOp RepeatSplitter::build(bool isFirst, ArrayRef<Value> passedStacks) {
   return result;
 }
 
+bool RepeatSplitter::isCarriedBySecond(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument || argument.getOwner() != repeat.getBlock() ||
+      argument.getArgNumber() == 0) {
+    return false;
+  }
+  unsigned carried = argument.getArgNumber() - 1;
+  return carried < repeat.getCarried().size() &&
+         !first.contains(repeat.getResult(carried));
+}
+
+/// What the first repeat reads of carried values it carries itself.
+void RepeatSplitter::addCarried() {
+  for (bool isComplete = false; !isComplete;) {
+    isComplete = true;
+    for (Operation *op : needed(yieldsOf(true), repeat.getBlock())) {
+      for (Value value : codegen::readsOf(op)) {
+        if (isCarriedBySecond(value)) {
+          first.insert(
+              repeat.getResult(cast<BlockArgument>(value).getArgNumber() - 1));
+          isComplete = false;
+        }
+      }
+    }
+  }
+}
+
 void RepeatSplitter::run() {
+  addCarried();
+  if (first.size() == repeat.getNumResults()) {
+    return;
+  }
   findPassed();
   RepeatOp one = build(true, {});
   SmallVector<Value> stacks(one.getResults().take_back(passed.size()));

@@ -19,59 +19,60 @@ using namespace cleave::pipelining;
 StagePlacer::StagePlacer(Classifier &classifier, pipe::MicroOp micro)
     : classifier(classifier), micro(micro),
       atoms(classifier.plan.pipeline->atoms),
-      stages(classifier.mesh.sizeOf(classifier.plan.pipeline->atoms)) {}
+      stages(static_cast<unsigned>(
+          classifier.mesh.sizeOf(classifier.plan.pipeline->atoms))) {}
 
-/// All stages have one spelling, also where first and last are all. On an axis
-/// of several parts a residence is a product of ranges: the first or the last
-/// stage is one, the two together are not, and take all.
-Stages StagePlacer::normal(Stages some) const {
-  if (stages == 1 && some) {
-    return allStages;
-  }
-  if (atoms.size() > 1 && some && some != firstStage && some != lastStage) {
-    return allStages;
-  }
-  if (stages == 2 && (some & firstStage) && (some & lastStage)) {
-    return allStages;
-  }
-  return some;
+Stages StagePlacer::whereIs(Value value) const {
+  auto known = available.find(value);
+  return known == available.end() ? all() : known->second;
 }
 
-SmallVector<int64_t> StagePlacer::residenceOf(Stages some) const {
+Stages StagePlacer::placeOf(Operation *op) const {
+  auto known = places.find(op);
+  return known == places.end() ? none() : known->second;
+}
+
+/// On an axis of several parts a residence is a product of ranges: one stage is
+/// one, several together need not be, and take all.
+Stages StagePlacer::normal(Stages some) const {
+  some.resize(stages);
+  return atoms.size() > 1 && some.count() > 1 ? all() : some;
+}
+
+SmallVector<int64_t> StagePlacer::residenceOf(const Stages &some) const {
   SmallVector<int64_t> ranges;
   auto add = [&](layout::AtomId atom, int64_t begin, int64_t end) {
-    if (begin < end) {
-      ranges.append({static_cast<int64_t>(atom), begin, end});
-    }
+    ranges.append({static_cast<int64_t>(atom), begin, end});
   };
-  if (some == allStages) {
+  if (some.all()) {
     add(atoms.front(), 0, classifier.mesh.atoms[atoms.front()].size);
     return ranges;
   }
-  for (layout::AtomId atom : atoms) {
-    int64_t size = classifier.mesh.atoms[atom].size;
-    if (some & firstStage) {
-      add(atom, 0, 1);
+  if (atoms.size() > 1) {
+    int64_t rank = some.find_first(), below = stages;
+    for (layout::AtomId atom : atoms) {
+      int64_t size = classifier.mesh.atoms[atom].size;
+      below /= size;
+      add(atom, rank / below % size, rank / below % size + 1);
     }
-    if (some & innerStages) {
-      add(atom, 1, size - 1);
-    }
-    if (some & lastStage) {
-      add(atom, size - 1, size);
-    }
+    return ranges;
+  }
+  for (int begin = some.find_first(); begin >= 0;) {
+    int end = some.find_next_unset(begin);
+    end = end < 0 ? static_cast<int>(stages) : end;
+    add(atoms.front(), begin, end);
+    begin = some.find_next(end - 1);
   }
   return ranges;
 }
 
 Stages StagePlacer::stagesOf(pipe::SectionOp section) const {
-  if (section.getEnd() - section.getBegin() > 1) {
-    return allStages;
+  schedule::Schedule line = lineOf(micro, classifier.mesh);
+  Stages some = none();
+  for (uint64_t at = section.getBegin(); at < section.getEnd(); ++at) {
+    some.set(line.owner(static_cast<int32_t>(at)));
   }
-  int64_t stage = lineOf(micro, classifier.mesh)
-                      .owner(static_cast<int32_t>(section.getBegin()));
-  return normal(stage == 0            ? firstStage
-                : stage == stages - 1 ? lastStage
-                                      : innerStages);
+  return normal(some);
 }
 
 StringRef StagePlacer::leafPath(unsigned argument) const {
@@ -102,7 +103,7 @@ bool StagePlacer::isAfter(Operation *op) const {
 /// The stages that read a value. Of what stands after the microbatches only
 /// what was placed counts; scalars may be left out.
 Stages StagePlacer::readAt(Value value, bool scalarsToo) const {
-  Stages some = noStages;
+  Stages some = none();
   for (Operation *user : value.getUsers()) {
     if (auto section = user->getParentOfType<pipe::SectionOp>()) {
       some |= stagesOf(section);
@@ -110,7 +111,7 @@ Stages StagePlacer::readAt(Value value, bool scalarsToo) const {
     }
     Operation *top = micro->getBlock()->findAncestorOpInBlock(*user);
     if (top == micro) {
-      some |= allStages; // a carried value
+      some |= all(); // a carried value
       continue;
     }
     bool isScalar =
@@ -118,9 +119,67 @@ Stages StagePlacer::readAt(Value value, bool scalarsToo) const {
     if (!scalarsToo && isScalar && !crossesStages(top)) {
       continue;
     }
-    some |= places.lookup(top);
+    some |= placeOf(top);
   }
   return normal(some);
+}
+
+/// Where the plan says that a leaf lives.
+std::optional<Stages> StagePlacer::placedAt(unsigned argument) const {
+  BlockArgument leaf = classifier.function.getArgument(argument);
+  layout::ValueInfo info;
+  info.role = layout::Role::Params; // an optimizer leaf lives with its own
+  info.path = leafPath(argument).str();
+  SmallVector<int64_t> sizes = spmd::globalSizes(leaf.getType());
+  for (auto [name, size] : llvm::zip(clv::dimsOf(leaf), sizes)) {
+    info.dims.push_back({name.str(), size});
+  }
+  std::optional<Stages> said;
+  for (const layout::PlaceStatement &place : classifier.plan.places) {
+    if (layout::matches(place.selection, info)) {
+      said = none();
+      for (int64_t stage : place.stages) {
+        said->set(static_cast<unsigned>(stage));
+      }
+    }
+  }
+  return said;
+}
+
+/// Brings a leaf that the plan places to the stages that read it elsewhere,
+/// once a step.
+void StagePlacer::fetchPlaced() {
+  Block &block = *micro->getBlock();
+  for (BlockArgument leaf : classifier.function.getArguments()) {
+    Stages there = whereIs(leaf);
+    Stages meeting = there;
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : leaf.getUses()) {
+      Operation *user = use.getOwner();
+      auto section = user->getParentOfType<pipe::SectionOp>();
+      Operation *top = block.findAncestorOpInBlock(*user);
+      Stages some = section ? stagesOf(section) : placeOf(top);
+      if ((section || !isAfter(top)) && some.test(there)) {
+        meeting |= some;
+        uses.push_back(&use);
+      }
+    }
+    if (uses.empty()) {
+      continue;
+    }
+    OpBuilder builder = OpBuilder::atBlockBegin(&block);
+    auto share = builder.create<pipe::ShareOp>(
+        classifier.function.getLoc(), leaf.getType(), leaf,
+        SmallVector<int64_t>(atoms.begin(), atoms.end()), residenceOf(there));
+    if (auto scope = clv::scopeOf(uses.front()->getOwner())) {
+      clv::setScope(share, scope);
+    }
+    places[share] = normal(meeting);
+    available[share.getResult()] = places[share];
+    for (OpOperand *use : uses) {
+      use->set(share.getResult());
+    }
+  }
 }
 
 void StagePlacer::collectResidence(llvm::StringMap<Stages> &residence) {
@@ -130,18 +189,19 @@ void StagePlacer::collectResidence(llvm::StringMap<Stages> &residence) {
     if (path.empty()) {
       continue;
     }
-    Stages some = noStages;
+    Stages some = none();
     for (Operation *user : argument.getUsers()) {
       if (auto section = user->getParentOfType<pipe::SectionOp>()) {
         some |= stagesOf(section);
       } else if (!isAfter(user)) {
-        some |= places.lookup(micro->getBlock()->findAncestorOpInBlock(*user));
+        some |= placeOf(micro->getBlock()->findAncestorOpInBlock(*user));
       }
     }
-    layout::Layout layout = spmd::layoutOf(argument.getType());
-    if (llvm::any_of(classifier.plan.pipeline->atoms,
-                     [&](layout::AtomId a) { return layout.uses(a); })) {
-      some = allStages;
+    if (std::optional<Stages> said = placedAt(argument.getArgNumber())) {
+      some = *said;
+    }
+    if (isInParts(argument)) {
+      some = all();
     }
     residence[path] |= some;
   }
@@ -152,10 +212,10 @@ StagePlacer::residenceOf(BlockArgument argument,
                          const llvm::StringMap<Stages> &residence) const {
   StringRef path = leafPath(argument.getArgNumber());
   if (path.empty()) {
-    return allStages;
+    return all();
   }
   Stages some = normal(residence.lookup(path));
-  return some ? some : Stages(allStages);
+  return some.any() ? some : all();
 }
 
 /// Backwards: where it is read.
@@ -164,11 +224,11 @@ void StagePlacer::placeBefore() {
     if (&op == micro || isAfter(&op) || op.hasTrait<OpTrait::IsTerminator>()) {
       continue;
     }
-    Stages some = noStages;
+    Stages some = none();
     for (Value result : op.getResults()) {
       some |= readAt(result, /*scalarsToo=*/true);
     }
-    places[&op] = crossesStages(&op) ? Stages(allStages) : normal(some);
+    places[&op] = crossesStages(&op) ? all() : normal(some);
   }
 }
 
@@ -178,17 +238,18 @@ static bool isSumOfTerms(Operation *op) {
 }
 
 /// Gives `op` each operand on all of its stages.
-void StagePlacer::bring(Operation *op, Stages some) {
+void StagePlacer::bring(Operation *op, const Stages &some) {
   for (Value value : codegen::readsOf(op)) {
-    auto known = available.find(value);
-    Stages there = known == available.end() ? Stages(allStages) : known->second;
-    if ((there & some) == some) {
+    Stages there = whereIs(value);
+    if (!some.test(there)) {
       continue;
     }
     // Those that have it and those that want it; the others stay out.
-    Stages meeting = normal(there | some);
-    Value &all = shared[value];
-    if (!all || (available.lookup(all) & meeting) != meeting) {
+    Stages meeting = there;
+    meeting |= some;
+    meeting = normal(meeting);
+    Value &everywhere = shared[value];
+    if (!everywhere || meeting.test(whereIs(everywhere))) {
       OpBuilder builder(op);
       auto share = builder.create<pipe::ShareOp>(
           op->getLoc(), value.getType(), value,
@@ -198,11 +259,11 @@ void StagePlacer::bring(Operation *op, Stages some) {
       if (auto scope = clv::scopeOfValue(value)) {
         clv::setScope(share, scope);
       }
-      all = share.getResult();
+      everywhere = share.getResult();
       places[share] = meeting;
-      available[all] = meeting;
+      available[everywhere] = meeting;
     }
-    op->replaceUsesOfWith(value, all);
+    op->replaceUsesOfWith(value, everywhere);
   }
 }
 
@@ -226,34 +287,32 @@ void StagePlacer::placeAfter(const llvm::StringMap<Stages> &residence) {
         kind && (kind.getValue() == "param" || kind.getValue() == "optimizer");
     if (isLeaf && path) {
       Stages some = normal(residence.lookup(path.getValue()));
-      wanted[value] |= some ? some : Stages(allStages);
+      wanted[value] |= some.any() ? some : all();
     }
   }
   for (Operation *op : llvm::reverse(after)) {
-    Stages some = noStages;
+    Stages some = none();
     for (Value result : op->getResults()) {
-      some |= wanted.lookup(result) | readAt(result, /*scalarsToo=*/false);
+      some |= wanted.lookup(result);
+      some |= readAt(result, /*scalarsToo=*/false);
     }
     bool isScalar =
         op->getNumResults() == 1 && clv::dimsOf(op->getResult(0)).empty();
-    places[op] = crossesStages(op) ? Stages(allStages)
-                 : isScalar        ? Stages(noStages)
-                                   : normal(some);
+    places[op] = crossesStages(op) ? all() : isScalar ? none() : normal(some);
   }
   // Forwards: scalars, and tensors that nobody wants, where their operands are.
   for (Operation *op : after) {
-    Stages there = allStages;
+    Stages there = all();
     for (Value value : codegen::readsOf(op)) {
-      auto known = available.find(value);
-      there &= known == available.end() ? Stages(allStages) : known->second;
+      there &= whereIs(value);
     }
-    Stages some = places.lookup(op);
-    if (isSumOfTerms(op) && there) {
+    Stages some = placeOf(op);
+    if (isSumOfTerms(op) && there.any()) {
       some = there;
     }
-    if (some == noStages) {
+    if (some.none()) {
       // Nowhere all together: everywhere.
-      some = there ? there : Stages(allStages);
+      some = there.any() ? there : all();
     }
     some = normal(some);
     places[op] = some;
@@ -263,11 +322,9 @@ void StagePlacer::placeAfter(const llvm::StringMap<Stages> &residence) {
     }
   }
   for (auto [i, value] : llvm::enumerate(end->getOperands())) {
-    if (Stages some = wanted.lookup(value)) {
-      auto known = available.find(value);
-      if (known != available.end() && (known->second & some) != some) {
-        bring(end, some);
-      }
+    Stages some = wanted.lookup(value);
+    if (some.any() && some.test(whereIs(value))) {
+      bring(end, some);
     }
   }
 }
@@ -294,16 +351,14 @@ void StagePlacer::wrap() {
   Block &block = *micro->getBlock();
   SmallVector<std::pair<Stages, SmallVector<Operation *>>> runs;
   llvm::DenseSet<Operation *> updates = codegen::updatesOf(block);
-  Stages open = allStages;
+  Stages open = all();
   for (Operation &op : block.without_terminator()) {
-    bool isCheap = codegen::isCheap(&op);
-    Stages some =
-        &op == micro || isCheap ? Stages(allStages) : places.lookup(&op);
-    if (isCheap) {
+    if (codegen::isCheap(&op)) {
       continue; // copied where it is read
     }
-    if (some == allStages || some == noStages) {
-      open = allStages;
+    Stages some = &op == micro ? all() : placeOf(&op);
+    if (some.all() || some.none()) {
+      open = all();
       continue;
     }
     if (some != open ||
@@ -354,7 +409,7 @@ void StagePlacer::noteResults(const llvm::StringMap<Stages> &residence) {
   OpBuilder builder(function->getContext());
   for (BlockArgument argument : function.getArguments()) {
     Stages some = residenceOf(argument, residence);
-    if (some != allStages) {
+    if (!some.all()) {
       function.setArgAttr(argument.getArgNumber(),
                           pipe::PipeDialect::kResidence,
                           builder.getDenseI64ArrayAttr(residenceOf(some)));
@@ -362,13 +417,22 @@ void StagePlacer::noteResults(const llvm::StringMap<Stages> &residence) {
   }
   Operation *end = micro->getBlock()->getTerminator();
   for (auto [i, value] : llvm::enumerate(end->getOperands())) {
-    auto known = available.find(value);
-    if (known != available.end() && known->second != allStages) {
-      function.setResultAttr(
-          i, pipe::PipeDialect::kResidence,
-          builder.getDenseI64ArrayAttr(residenceOf(known->second)));
+    Stages some = whereIs(value);
+    if (!some.all()) {
+      function.setResultAttr(i, pipe::PipeDialect::kResidence,
+                             builder.getDenseI64ArrayAttr(residenceOf(some)));
     }
   }
+}
+
+/// Whether each stage has its own part of a value, if only an empty one.
+bool StagePlacer::isInParts(Value value) const {
+  layout::Layout layout = spmd::layoutOf(value.getType());
+  return llvm::any_of(atoms,
+                      [&](layout::AtomId atom) { return layout.uses(atom); }) ||
+         llvm::any_of(value.getUsers(), [](Operation *user) {
+           return isa<pipe::PendingOp>(user);
+         });
 }
 
 void StagePlacer::place(const llvm::StringMap<Stages> &residence) {
@@ -378,16 +442,16 @@ void StagePlacer::place(const llvm::StringMap<Stages> &residence) {
   for (auto [result, yielded] :
        llvm::zip(micro.getResults(), micro.getYield()->getOperands())) {
     auto section = yielded.getDefiningOp<pipe::SectionOp>();
-    available[result] = section ? stagesOf(section) : Stages(allStages);
+    available[result] =
+        section && !isInParts(result) ? stagesOf(section) : all();
   }
   for (Operation &op : *micro->getBlock()) {
     if (&op == micro || isAfter(&op)) {
       continue;
     }
-    Stages there = allStages;
+    Stages there = all();
     for (Value value : codegen::readsOf(&op)) {
-      auto known = available.find(value);
-      there &= known == available.end() ? Stages(allStages) : known->second;
+      there &= whereIs(value);
     }
     for (Value result : op.getResults()) {
       available[result] = there;
@@ -395,6 +459,7 @@ void StagePlacer::place(const llvm::StringMap<Stages> &residence) {
   }
   placeAfter(residence);
   placeBefore();
+  fetchPlaced();
   noteResults(residence);
   wrap();
 }

@@ -16,13 +16,12 @@
 #define CLEAVE_COMPILER_PIPELINE_STAGES_H
 
 #include "compiler/pipeline/Classify.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 namespace cleave::pipelining {
 
-/// Some of the stages: the first, those between, the last.
-using Stages = uint8_t;
-inline constexpr Stages noStages = 0, firstStage = 1, innerStages = 2,
-                        lastStage = 4, allStages = 7;
+/// Some of the stages: a bit for each. One without bits is none.
+using Stages = llvm::SmallBitVector;
 
 /// Where each argument of a function has to live for what the function does
 /// with it, but for the parts that `updates` gives it.
@@ -40,22 +39,30 @@ private:
   Classifier &classifier;
   pipe::MicroOp micro;
   std::vector<layout::AtomId> atoms; ///< of the stages
-  int64_t stages = 1;
+  unsigned stages = 1;
   llvm::DenseMap<mlir::Value, Stages> available;
   llvm::DenseMap<mlir::Value, mlir::Value> shared;
   llvm::DenseMap<mlir::Operation *, Stages> places;
 
+  Stages none() const { return Stages(stages); }
+  Stages all() const { return Stages(stages, true); }
+  /// Where `value` is known to be; all stages where nothing is known.
+  Stages whereIs(mlir::Value value) const;
+  Stages placeOf(mlir::Operation *op) const;
   Stages normal(Stages stages) const;
-  llvm::SmallVector<int64_t> residenceOf(Stages stages) const;
+  llvm::SmallVector<int64_t> residenceOf(const Stages &stages) const;
   Stages stagesOf(pipe::SectionOp section) const;
   Stages residenceOf(mlir::BlockArgument argument,
                      const llvm::StringMap<Stages> &residence) const;
   bool crossesStages(mlir::Operation *op) const;
+  bool isInParts(mlir::Value value) const;
   bool isAfter(mlir::Operation *op) const;
   Stages readAt(mlir::Value value, bool scalarsToo) const;
+  std::optional<Stages> placedAt(unsigned argument) const;
+  void fetchPlaced();
   void placeBefore();
   void placeAfter(const llvm::StringMap<Stages> &residence);
-  void bring(mlir::Operation *op, Stages stages);
+  void bring(mlir::Operation *op, const Stages &stages);
   void wrap();
   void noteResults(const llvm::StringMap<Stages> &residence);
   llvm::StringRef leafPath(unsigned argument) const;

@@ -16,7 +16,10 @@
 #include "runtime/format/Plan_generated.h"
 #include "schedule/Schedule.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace cleave;
@@ -76,6 +79,7 @@ private:
 
   void correct();
   void addSends(pipe::MicroOp micro);
+  Times sendsOf(const MessageWork &message) const;
   void addShare(pipe::ShareOp share);
   Times timesOf(Operation *op);
   int64_t loopsAround(Operation *op, int64_t stage, int64_t chunk);
@@ -203,24 +207,31 @@ void TrafficRecorder::correct() {
   }
 }
 
-void TrafficRecorder::addSends(pipe::MicroOp micro) {
-  std::vector<int64_t> sends[2]; // by stage: activations, gradients
-  int64_t all[2] = {0, 0};
-  for (const std::vector<int32_t> &stream : streams) {
-    int64_t own[2] = {0, 0};
+/// How often each stage sends a message in a step.
+TrafficRecorder::Times
+TrafficRecorder::sendsOf(const MessageWork &message) const {
+  Times sends;
+  for (int32_t stage = 0; stage < stages; ++stage) {
+    int64_t &own = sends.emplace_back(0);
+    ArrayRef<int32_t> stream = streams[stage];
     for (size_t i = 0; i < stream.size(); i += 3) {
       auto kind = static_cast<format::StepKind>(stream[i]);
-      own[0] += kind == format::StepKind::SendActivation;
-      own[1] += kind == format::StepKind::SendGradient;
-    }
-    for (int gradient : {0, 1}) {
-      sends[gradient].push_back(own[gradient]);
-      all[gradient] += own[gradient];
+      int32_t position = line.position(stage, stream[i + 1]);
+      own += message.isGradient ? kind == format::StepKind::SendGradient &&
+                                      message.crosses(position - 1)
+                                : kind == format::StepKind::SendActivation &&
+                                      message.crosses(position);
     }
   }
+  return sends;
+}
+
+void TrafficRecorder::addSends(pipe::MicroOp micro) {
   PipelineWork work = workOf(micro);
+  std::string dims = "`" + llvm::join(work.dims, "` and `") + "`";
   for (const MessageWork &message : work.messages) {
-    int64_t count = all[message.isGradient];
+    Times sends = sendsOf(message);
+    int64_t count = std::accumulate(sends.begin(), sends.end(), int64_t(0));
     if (count == 0) {
       continue;
     }
@@ -232,16 +243,15 @@ void TrafficRecorder::addSends(pipe::MicroOp micro) {
     entry.perMicro = true;
     entry.bytesBusiest = message.largest;
     // Every microbatch goes once over each boundary.
-    for (int64_t own : sends[message.isGradient]) {
+    for (int64_t own : sends) {
       entry.stageBytes.push_back(message.busiest * (own / micros));
     }
     entry.stepTotal = message.total * (count / micros);
     entry.bytesTotal = entry.stepTotal / count;
     entry.source = plan.pipeline->source;
-    entry.operation = "repeat " + work.dim;
-    entry.reason = "the iterations of `" + work.dim +
-                   "` are on the coordinates of " + axis() + " by `" +
-                   plan.pipeline->source.text + "` at " +
+    entry.operation = "repeat " + llvm::join(work.dims, ", ");
+    entry.reason = "the iterations of " + dims + " are on the coordinates of " +
+                   axis() + " by `" + plan.pipeline->source.text + "` at " +
                    plan.pipeline->source.where();
     entry.avoid = "fewer stages, or fewer chunks";
     record.collectives.push_back(std::move(entry));

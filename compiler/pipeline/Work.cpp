@@ -156,15 +156,15 @@ void Counter::addSection(pipe::SectionOp section) {
   for (auto repeat : section.getBlock()->getOps<clv::RepeatOp>()) {
     auto split =
         repeat->getAttrOfType<spmd::SplitAttr>(clv::ClvDialect::kSplit);
-    if (!split || !result.dim.empty()) {
+    if (!split || llvm::is_contained(result.dims, repeat.getDim().str())) {
       continue;
     }
-    result.dim = repeat.getDim().str();
+    result.dims.push_back(repeat.getDim().str());
     for (int32_t at = 0; at < line.positions(); ++at) {
       std::vector<layout::Piece> pieces = layout::piecesOf(
           repeat.getCount(), spmd::fromAttr(split), mesh, pointOf(at));
-      result.positions[at].layers =
-          pieces.empty() ? layout::Piece() : pieces.front();
+      result.positions[at].layers.push_back(pieces.empty() ? layout::Piece()
+                                                           : pieces.front());
     }
   }
 }
@@ -201,6 +201,8 @@ void Counter::addMessage(pipe::MessageOp message) {
   auto type = cast<RankedTensorType>(message.getSource().getType());
   layout::Layout layout = spmd::layoutOf(type);
   MessageWork work;
+  work.begin = static_cast<int32_t>(message.getBegin());
+  work.end = static_cast<int32_t>(message.getEnd());
   work.isGradient = message.getDirection() == pipe::Direction::Gradient;
   work.value.phase =
       work.isGradient ? layout::Phase::Backward : layout::Phase::Forward;

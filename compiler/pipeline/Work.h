@@ -39,9 +39,9 @@ struct Work {
 /// Of one microbatch at one position.
 struct PositionWork {
   Work forward;
-  Work input;           ///< gradients, but for `weight`
-  Work weight;          ///< gradients that a schedule may put off
-  layout::Piece layers; ///< of the repeat over stages
+  Work input;                        ///< gradients, but for `weight`
+  Work weight;                       ///< gradients that a schedule may put off
+  std::vector<layout::Piece> layers; ///< of each repeat over stages
 };
 
 /// A value that each position gives to the next one, or to the one before.
@@ -52,10 +52,15 @@ struct MessageWork {
   /// Over one boundary in a step: bytes of the device that sends most, and of
   /// all.
   int64_t busiest = 0, total = 0;
+  int32_t begin = 0, end = 0; ///< boundaries; number i is after position i
+
+  bool crosses(int32_t boundary) const {
+    return boundary >= begin && boundary < end;
+  }
 };
 
 struct PipelineWork {
-  std::string dim; ///< of the repeat over stages; empty where there is none
+  std::vector<std::string> dims; ///< of the repeats over stages
   std::vector<PositionWork> positions;
   std::vector<MessageWork> messages;
 };

@@ -486,7 +486,7 @@ def Exec_PipelineOp : Exec_Op<"pipeline", [
     ```
     exec.pipeline among [0] micro [2] chunk [] plain {
       exec.section forward 0 to 2 { … }
-      exec.message activation %x -> %start
+      exec.message activation 0 to 1 %x -> %start
       exec.stream [forward 0, send_activation 0]
       exec.stream [receive_activation 0, forward 0]
     }
@@ -519,9 +519,14 @@ def Exec_SectionOp : Exec_Op<"section", [
 
 def Exec_MessageOp : Exec_Op<"message", [HasParent<"PipelineOp">]> {
   let summary = "what a position sends to the next, or to the one before";
-  let arguments = (ins Exec_Direction:$direction, Exec_Views:$views);
+  let description = [{
+    Over the boundaries [begin, end), of which number i lies between positions
+    i and i + 1.
+  }];
+  let arguments = (ins Exec_Direction:$direction, I64Attr:$begin, I64Attr:$end,
+                       Exec_Views:$views);
   let assemblyFormat = [{
-    $direction custom<Arrow>($views, type($views)) attr-dict
+    $direction $begin `to` $end custom<Arrow>($views, type($views)) attr-dict
   }];
   let hasVerifier = 1;
 }

@@ -805,8 +805,13 @@ LogicalResult SectionOp::verify() {
 LogicalResult SectionOp::verifyRegions() { return verifyContents(*this); }
 
 LogicalResult MessageOp::verify() {
-  if (failed(verifyViews(*this, getViews(), 2))) {
+  if (failed(verifyNumber(*this, "a begin of", getBegin(), anyIndex)) ||
+      failed(verifyNumber(*this, "an end of", getEnd(), anyIndex)) ||
+      failed(verifyViews(*this, getViews(), 2))) {
     return failure();
+  }
+  if (getBegin() >= getEnd()) {
+    return emitOpError("crosses no boundary");
   }
   SmallVector<View> views = viewsIn(getViews());
   for (const View &view : views) {

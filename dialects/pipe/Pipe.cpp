@@ -124,6 +124,9 @@ LogicalResult MessageOp::verify() {
   if (getSource().getType() != getTarget().getType()) {
     return emitOpError("between values of two types");
   }
+  if (static_cast<int64_t>(getBegin()) < 0 || getBegin() >= getEnd()) {
+    return emitOpError("crosses no boundary");
+  }
   return success();
 }
 

@@ -29,7 +29,7 @@ def Pipe_Dialect : Dialect {
       %y = pipe.section forward at 0 .. 4 { ... pipe.yield %last }
       %dy, %g = pipe.section backward at 3 .. 4 { ... }
       ...
-      pipe.message activation %y -> %x
+      pipe.message activation %y -> %x over 0 .. 3
       pipe.yield %added
     }
     ```
@@ -165,8 +165,12 @@ def Pipe_SpreadOp : Pipe_Op<"spread", [Pure]> {
 
 def Pipe_MessageOp : Pipe_Op<"message", [HasParent<"MicroOp">]> {
   let summary = "what neighbouring positions send to each other";
+  let description = [{
+    Over the boundaries [begin, end), of which number i lies between positions
+    i and i + 1: an activation from i to i + 1, a gradient the other way.
+  }];
   let arguments = (ins Pipe_Direction:$direction, Clv_Tensor:$source,
-                       Clv_Tensor:$target);
+                       Clv_Tensor:$target, I64Attr:$begin, I64Attr:$end);
   let hasVerifier = 1;
 }
 

@@ -83,7 +83,7 @@ void Checker::findStageSplits(const ValueInfo &value,
   };
   for (size_t i = 0; i < resolved.layout.dims.size(); ++i) {
     const std::vector<layout::AtomId> &atoms = resolved.layout.dims[i].atoms;
-    if (value.dims[i].name == plan.pipeline->dim ||
+    if (plan.pipeline->cuts(value.dims[i].name) ||
         std::none_of(atoms.begin(), atoms.end(), isStage)) {
       continue;
     }

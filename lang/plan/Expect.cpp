@@ -342,8 +342,8 @@ static std::string nameArgument(const CallExpr &call) {
   return name ? name->name : "";
 }
 
-// The layers of each stage, `layers(pipe) == [15, 16, 15]`, or of each chunk in
-// the order of the model, `layers(chunk) == [7, 8, 8, 7]`.
+// The layers of each stage, of all repeats, `layers(pipe) == [15, 16, 15]`, or
+// of each chunk in the order of the model, `layers(chunk) == [7, 8, 8, 7]`.
 std::optional<sema::Value> ContractChecker::layers(const CallExpr &call) {
   std::string name = nameArgument(call);
   const layout::Axis *axis = plan.mesh.findAxis(name);
@@ -361,22 +361,23 @@ std::optional<sema::Value> ContractChecker::layers(const CallExpr &call) {
                   : "say `pipeline layer on pipe with one_f_one_b`");
     return std::nullopt;
   }
-  ValueInfo value;
-  value.role = layout::Role::Params;
-  for (const layout::DimInfo &dim : plan.dims) {
-    if (dim.name == plan.pipeline->dim) {
-      value.dims.push_back({dim.name, dim.size});
-    }
-  }
-  layout::Split split = resolve(plan, value).layout.dims.at(0);
   int64_t stages = plan.mesh.sizeOf(plan.pipeline->atoms);
   int64_t chunks = stages * plan.pipeline->chunks;
   std::vector<int64_t> sizes(ofStages ? stages : chunks, 0);
-  for (int64_t i = 0; i < chunks; ++i) {
-    int64_t size = split.cuts.empty()
-                       ? layout::splitRule(value.dims[0].size, chunks, i).size()
-                       : split.cuts[i + 1] - split.cuts[i];
-    sizes[!ofStages || split.places.empty() ? i : split.places[i]] += size;
+  for (const layout::DimInfo &dim : plan.dims) {
+    if (!plan.pipeline->cuts(dim.name)) {
+      continue;
+    }
+    ValueInfo value;
+    value.role = layout::Role::Params;
+    value.dims = {{dim.name, dim.size}};
+    layout::Split split = resolve(plan, value).layout.dims.at(0);
+    for (int64_t i = 0; i < chunks; ++i) {
+      int64_t size = split.cuts.empty()
+                         ? layout::splitRule(dim.size, chunks, i).size()
+                         : split.cuts[i + 1] - split.cuts[i];
+      sizes[!ofStages || split.places.empty() ? i : split.places[i]] += size;
+    }
   }
   std::vector<sema::Value> items;
   for (int64_t size : sizes) {

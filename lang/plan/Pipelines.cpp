@@ -356,6 +356,8 @@ void Splicer::visitPipeline(const PipelineStmt &stmt,
   pipeline->axis = std::move(*axis);
   pipeline->chunks = *chunks;
   pipeline->cuts = std::move(cuts.boundaries);
+  pipeline->regions = std::move(cuts.regions);
+  pipeline->why = std::move(cuts.why);
   pipeline->range = stmt.range;
   pipeline->fromStrategy = scope->spliced;
   pipeline->schedule = {stmt.schedule.get(), schedule, scope};
@@ -379,42 +381,42 @@ static void placeChunks(layout::Alternative &alternative, int64_t size,
   }
 }
 
-// Cuts the dim of the repeat over the stages. An axis of size 1 has no atoms:
+// Cuts the dims of the repeats over the stages. An axis of size 1 has no atoms:
 // one stage is no pipeline.
 void Splicer::addPipeline(layout::Plan &plan) const {
   if (!pipeline || pipeline->axis.size() == 1) {
     return;
   }
-  layout::ShardStatement shard;
-  shard.dims = {pipeline->dim};
-  shard.fromStrategy = pipeline->fromStrategy;
-  shard.source = sourcePoint(pipeline->range, diags.sourceManager());
-  layout::Alternative alternative;
-  alternative.text = pipeline->axis.text();
-  alternative.cuts = pipeline->cuts;
+  bool folded = pipeline->schedule->decl->deal == ScheduleDecl::Folded;
+  layout::PipelineStatement &statement = plan.pipeline.emplace();
+  statement.dim = pipeline->dim;
+  statement.regions = pipeline->regions;
+  statement.folded = folded;
+  statement.chunks = pipeline->chunks;
+  statement.schedule = pipeline->schedule->decl->name.text;
+  statement.why = pipeline->why;
+  statement.source = sourcePoint(pipeline->range, diags.sourceManager());
   for (const AxisFactor &factor : pipeline->axis.factors) {
     std::vector<layout::AtomId> atoms = devices.atomsOf(factor.interval);
-    alternative.atoms.insert(alternative.atoms.end(), atoms.begin(),
-                             atoms.end());
+    statement.atoms.insert(statement.atoms.end(), atoms.begin(), atoms.end());
   }
-  bool folded = pipeline->schedule->decl->deal == ScheduleDecl::Folded;
-  if (pipeline->chunks > 1) {
-    for (const layout::DimInfo &dim : plan.dims) {
-      if (dim.name == pipeline->dim) {
-        placeChunks(alternative, dim.size, pipeline->axis.size(),
-                    pipeline->chunks, folded);
-      }
+  for (const auto &[dim, cuts] : pipeline->cuts) {
+    statement.dims.push_back(dim);
+    layout::ShardStatement shard;
+    shard.dims = {dim};
+    shard.fromStrategy = pipeline->fromStrategy;
+    shard.source = statement.source;
+    layout::Alternative alternative;
+    alternative.text = pipeline->axis.text();
+    alternative.atoms = statement.atoms;
+    alternative.cuts = cuts;
+    if (pipeline->chunks > 1) {
+      placeChunks(alternative, names.findDim(dim)->size, pipeline->axis.size(),
+                  pipeline->chunks, folded);
     }
+    shard.alternatives.push_back(std::move(alternative));
+    plan.shards.push_back(std::move(shard));
   }
-  plan.pipeline.emplace();
-  plan.pipeline->dim = pipeline->dim;
-  plan.pipeline->folded = folded;
-  plan.pipeline->atoms = alternative.atoms;
-  plan.pipeline->chunks = pipeline->chunks;
-  plan.pipeline->schedule = pipeline->schedule->decl->name.text;
-  plan.pipeline->source = shard.source;
-  shard.alternatives.push_back(std::move(alternative));
-  plan.shards.push_back(std::move(shard));
 }
 
 //===----------------------------------------------------------------------===//

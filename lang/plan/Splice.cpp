@@ -147,9 +147,6 @@ bool Splicer::refuseLater(const Stmt &stmt) {
     return true;
   };
   switch (stmt.kind) {
-  case StmtKind::Place:
-    return refuse(Diag::LaterPlace, "`place` is not built yet",
-                  "leave it out: values live on the whole mesh");
   case StmtKind::Tune: {
     bool lossy = static_cast<const TuneStmt &>(stmt).lossy;
     return refuse(Diag::LaterTune,
@@ -232,15 +229,15 @@ void Splicer::visitGather(const PerStmt &stmt,
                           const Stack &around) {
   const std::string &loop = stmt.loop.text;
   const layout::DimInfo *dim = names.findDim(loop);
-  if (loop == "micro" || loop == "chunk") {
+  if (loop == "chunk") {
     diags
-        .error(loop == "micro" ? Diag::LaterMicro : Diag::LaterPipeline,
-               stmt.loop.range, "`gather … per " + loop + "` is not built yet")
-        .help("gather per iteration of a repeat, or per step");
+        .error(Diag::LaterPipeline, stmt.loop.range,
+               "`gather … per chunk` is not built yet")
+        .help("gather per iteration of a repeat, per micro, or per step");
     return;
   }
-  if (loop != "step" && !(dim && dim->repeated)) {
-    std::vector<std::string> known{"step"};
+  if (loop != "step" && loop != "micro" && !(dim && dim->repeated)) {
+    std::vector<std::string> known{"micro", "step"};
     for (const layout::DimInfo &each : facts.dims) {
       if (each.repeated) {
         known.push_back(each.name);
@@ -249,7 +246,7 @@ void Splicer::visitGather(const PerStmt &stmt,
     diags
         .error(Diag::BadLoop, stmt.loop.range,
                "`" + loop + "` is neither a repeat of `" + facts.model +
-                   "` nor `step`")
+                   "`, `micro` nor `step`")
         .help(suggestion(loop, known));
     return;
   }
@@ -432,6 +429,9 @@ void Splicer::walk(const Block &block, const std::shared_ptr<Scope> &scope,
     case StmtKind::Pipeline:
       visitPipeline(static_cast<const PipelineStmt &>(*stmt), scope, around);
       break;
+    case StmtKind::Place:
+      visitPlace(static_cast<const PlaceStmt &>(*stmt), scope, around);
+      break;
     case StmtKind::Keep:
       visitKeep(static_cast<const KeepStmt &>(*stmt), scope, around);
       break;
@@ -538,7 +538,7 @@ bool Splicer::run(const PlanDecl &plan, const CallExpr *call) {
     return false;
   }
   walk(plan.body, scope, {});
-  return diags.errorCount() == before;
+  return checkPlaces() && diags.errorCount() == before;
 }
 
 Elaborated Splicer::finish(const std::string &name) const {
@@ -570,6 +570,7 @@ Elaborated Splicer::finish(const std::string &name) const {
     }
   }
   addPipeline(plan);
+  addPlaces(plan);
   addMicro(plan);
   if (gather) {
     plan.gathers.push_back(*gather);

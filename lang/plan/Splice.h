@@ -25,10 +25,19 @@ struct OpenPipeline {
   std::string dim;
   AxisProduct axis;
   int64_t chunks = 1;
-  std::vector<int64_t> cuts; // empty: the split rule's
+  // By repeat that is cut: the boundaries, or none: the split rule's.
+  std::map<std::string, std::vector<int64_t>> cuts;
+  std::vector<layout::StagedRegion> regions;
+  std::string why; // the cuts are where they are
   SourceRange range;
   bool fromStrategy = false;
   std::optional<ScheduleCall> schedule;
+};
+
+struct OpenPlace {
+  layout::PlaceStatement statement;
+  std::vector<std::pair<AxisProduct, SourceRange>> axes;
+  SourceRange range;
 };
 
 class Splicer {
@@ -95,6 +104,14 @@ private:
   void visitPipeline(const ast::PipelineStmt &stmt,
                      const std::shared_ptr<Scope> &scope, const Stack &around);
   void addPipeline(layout::Plan &plan) const;
+  std::optional<std::vector<int64_t>>
+  coordinatesOf(const ast::PlaceStmt::Where &where, int64_t size,
+                const Scope &scope);
+  void visitPlace(const ast::PlaceStmt &stmt,
+                  const std::shared_ptr<Scope> &scope, const Stack &around);
+  bool checkPlace(const OpenPlace &open) const;
+  bool checkPlaces() const;
+  void addPlaces(layout::Plan &plan) const;
   void visitKeep(const ast::KeepStmt &stmt, const std::shared_ptr<Scope> &scope,
                  const Stack &around);
   bool keepsSomething(const ast::KeepStmt &stmt,
@@ -121,6 +138,7 @@ private:
   std::optional<layout::GatherStatement> gather, reduction;
   std::optional<OpenMicro> micro;
   std::optional<OpenPipeline> pipeline;
+  std::vector<OpenPlace> places;
   std::vector<layout::Selection> recomputed;
   std::vector<OpenExpectation> expectations;
   // The mesh that stands and the views, with the scopes they are read in.

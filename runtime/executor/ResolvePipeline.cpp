@@ -169,6 +169,9 @@ Status PipelineResolver::resolveMessages(const Step &step) {
       gradient ? pipeline.gradients : pipeline.activations;
   for (size_t i = 0; i < messages.size(); ++i) {
     const format::MessageT &message = *messages[i];
+    if (!format::crosses(message, std::min(own, other))) {
+      continue;
+    }
     size_t number = i + (gradient ? pipeline.activations.size() : 0);
     Result<transport::Channel> channel =
         open(message, number, isSend ? own : other, isSend ? other : own,
@@ -197,7 +200,12 @@ void PipelineResolver::handOver(const Step &step) {
   const Messages &messages = step.kind() == StepKind::Forward
                                  ? pipeline.activations
                                  : pipeline.gradients;
+  int64_t own = shape.position(stage, step.chunk());
+  int64_t boundary = step.kind() == StepKind::Forward ? own : own - 1;
   for (const auto &message : messages) {
+    if (!format::crosses(*message, boundary)) {
+      continue;
+    }
     const format::ValueT &value = r.valueOf(*message->source);
     r.emitMove(value.type, r.boxOf(*message->source), r.boxOf(*message->target),
                r.addressOf(*message->source),

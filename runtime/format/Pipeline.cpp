@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 
 namespace cleave::format {
 
@@ -49,6 +50,10 @@ int64_t PipelineShape::neighbour(const Step &step, int64_t stage) const {
   return to >= 0 && stageAt(to) == stage ? cell(step.micro(), chunkAt(to)) : -1;
 }
 
+bool crosses(const MessageT &message, int64_t position) {
+  return position >= message.begin && position < message.end;
+}
+
 bool isMessage(StepKind kind) { return kind >= StepKind::SendActivation; }
 
 std::string describe(const Step &step, bool severalChunks) {
@@ -69,50 +74,48 @@ std::string describe(const Step &step, bool severalChunks) {
 
 namespace {
 
-/// The groups that instructions name. No deeper than the verifier allows.
-struct GroupCollector {
-  const ProgramT &program;
-  std::set<uint32_t> groups;
+/// Calls `visit` for the views that instructions name. No deeper than the
+/// verifier allows.
+struct ViewWalker {
+  std::function<void(const View &)> visit;
+  /// Whether the body is done where it matters.
+  std::function<bool(const OnlyT &)> runs = [](const OnlyT &) { return true; };
 
-  void add(const View &view) {
-    const ValueT &value = *program.values[view.value()];
-    if (value.storage == Storage::Slot) {
-      groups.insert(value.index);
-    }
-  }
-  void add(const std::vector<std::unique_ptr<InstructionT>> &body) {
+  void walk(const std::vector<std::unique_ptr<InstructionT>> &body) {
     for (const auto &instruction : body) {
-      add(instruction->action);
+      walk(instruction->action);
     }
   }
-  void add(const ActionUnion &action) {
+  void walk(const ActionUnion &action) {
     switch (action.type) {
     case Action::Kernel:
       for (const View &view : action.AsKernel()->views) {
-        add(view);
+        visit(view);
       }
       break;
     case Action::Contraction:
-      add(*action.AsContraction()->lhs);
-      add(*action.AsContraction()->rhs);
-      add(*action.AsContraction()->out);
+      visit(*action.AsContraction()->lhs);
+      visit(*action.AsContraction()->rhs);
+      visit(*action.AsContraction()->out);
       break;
     case Action::Fill:
-      add(*action.AsFill()->target);
+      visit(*action.AsFill()->target);
       break;
     case Action::Move:
-      add(*action.AsMove()->source);
-      add(*action.AsMove()->target);
+      visit(*action.AsMove()->source);
+      visit(*action.AsMove()->target);
       break;
     case Action::Collective:
-      add(*action.AsCollective()->source);
-      add(*action.AsCollective()->target);
+      visit(*action.AsCollective()->source);
+      visit(*action.AsCollective()->target);
       break;
     case Action::Loop:
-      add(action.AsLoop()->body);
+      walk(action.AsLoop()->body);
       break;
     case Action::Only:
-      add(action.AsOnly()->body);
+      if (runs(*action.AsOnly())) {
+        walk(action.AsOnly()->body);
+      }
       break;
     case Action::Wait:
     case Action::Pipeline:
@@ -124,6 +127,57 @@ struct GroupCollector {
 
 } // namespace
 
+uint64_t arenaOf(const ProgramT &program, const layout::Mesh &mesh,
+                 int64_t stage) {
+  const PipelineT *pipeline = pipelineOf(program);
+  if (!pipeline) {
+    return program.arena_bytes;
+  }
+  PipelineShape shape(*pipeline, mesh);
+  std::vector<int64_t> coordinate(mesh.atoms.size());
+  int64_t rank = stage;
+  for (auto atom = pipeline->pipe.rbegin(); atom != pipeline->pipe.rend();
+       ++atom) {
+    coordinate[*atom] = rank % mesh.atoms[*atom].size;
+    rank /= mesh.atoms[*atom].size;
+  }
+  // On other axes than the stages' any coordinate may be meant.
+  auto isOfStages = [&](const ResidenceT &part) {
+    return std::find(pipeline->pipe.begin(), pipeline->pipe.end(), part.atom) !=
+           pipeline->pipe.end();
+  };
+  uint64_t most = 0;
+  ViewWalker walker;
+  walker.visit = [&](const View &view) {
+    const ValueT &value = *program.values[view.value()];
+    if (value.storage == Storage::Arena) {
+      most = std::max(most, value.offset + value.bytes);
+    }
+  };
+  walker.runs = [&](const OnlyT &only) {
+    return std::any_of(
+        only.residence.begin(), only.residence.end(), [&](const auto &part) {
+          return !isOfStages(*part) || (coordinate[part->atom] >= part->begin &&
+                                        coordinate[part->atom] < part->end);
+        });
+  };
+  walker.walk(program.body);
+  for (const auto &section : pipeline->sections) {
+    bool isDone = false;
+    for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
+      int64_t position = shape.position(stage, chunk);
+      isDone |= position >= section->begin && position < section->end;
+    }
+    if (isDone) {
+      walker.walk(section->body);
+    }
+  }
+  for (const auto &output : program.outputs) {
+    walker.visit(View(output->value, -1));
+  }
+  return most;
+}
+
 SlotUse::SlotUse(const ProgramT &program, const PipelineShape &shape,
                  int64_t stage)
     : shape(shape), stage(stage) {
@@ -132,27 +186,52 @@ SlotUse::SlotUse(const ProgramT &program, const PipelineShape &shape,
     byChunk.resize(shape.chunks);
   }
   for (const auto &section : pipeline.sections) {
-    GroupCollector collector{program, {}};
-    collector.add(section->body);
+    std::set<uint32_t> groups;
+    ViewWalker walker;
+    walker.visit = [&](const View &view) {
+      const ValueT &value = *program.values[view.value()];
+      if (value.storage == Storage::Slot) {
+        groups.insert(value.index);
+      }
+    };
+    walker.walk(section->body);
     for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
       int64_t position = shape.position(stage, chunk);
       if (position >= section->begin && position < section->end) {
         sections[static_cast<size_t>(section->kind)][chunk].insert(
-            collector.groups.begin(), collector.groups.end());
+            groups.begin(), groups.end());
       }
     }
   }
   for (int gradient : {0, 1}) {
+    sources[gradient].resize(shape.chunks);
+    targets[gradient].resize(shape.chunks);
     for (const auto &message :
          gradient ? pipeline.gradients : pipeline.activations) {
-      sources[gradient].insert(program.values[message->source->value()]->index);
-      targets[gradient].insert(program.values[message->target->value()]->index);
+      uint32_t from = program.values[message->source->value()]->index;
+      uint32_t to = program.values[message->target->value()]->index;
+      for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
+        int64_t before = shape.position(stage, chunk) - 1, after = before + 1;
+        if (crosses(*message, gradient ? before : after)) {
+          sources[gradient][chunk].insert(from);
+        }
+        if (crosses(*message, gradient ? after : before)) {
+          targets[gradient][chunk].insert(to);
+        }
+      }
     }
   }
 }
 
 bool SlotUse::isSource(uint32_t group) const {
-  return sources[0].contains(group) || sources[1].contains(group);
+  for (const auto &byChunk : sources) {
+    for (const std::set<uint32_t> &groups : byChunk) {
+      if (groups.contains(group)) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 std::vector<SlotUse::Touch> SlotUse::of(const Step &step) const {
@@ -181,22 +260,22 @@ std::vector<SlotUse::Touch> SlotUse::of(const Step &step) const {
     break;
   case StepKind::SendActivation:
   case StepKind::SendGradient:
-    add(sources[step.kind() == StepKind::SendGradient]);
+    add(sources[step.kind() == StepKind::SendGradient][step.chunk()]);
     break;
   case StepKind::ReceiveActivation:
   case StepKind::ReceiveGradient:
-    add(targets[step.kind() == StepKind::ReceiveGradient]);
+    add(targets[step.kind() == StepKind::ReceiveGradient][step.chunk()]);
     break;
   }
   if (other >= 0) {
-    add(sources[gradient]);
+    add(sources[gradient][step.chunk()]);
   }
   std::vector<Touch> touches;
   for (uint32_t group : groups) {
     touches.push_back({group, shape.cell(step.micro(), step.chunk())});
   }
   if (other >= 0) {
-    for (uint32_t group : targets[gradient]) {
+    for (uint32_t group : targets[gradient][other % shape.chunks]) {
       touches.push_back({group, other});
     }
   }

@@ -62,6 +62,14 @@ struct PipelineShape {
   int64_t neighbour(const Step &step, int64_t stage) const;
 };
 
+/// Whether a message goes over the boundary between `position` and the next.
+bool crosses(const MessageT &message, int64_t position);
+
+/// Bytes of the arena that a stage uses: where values have one place for all,
+/// the end of the furthest of those that it works with. Of a verified program.
+uint64_t arenaOf(const ProgramT &program, const layout::Mesh &mesh,
+                 int64_t stage);
+
 /// `forward 3`, or `forward (3, 1)` where there are several chunks.
 std::string describe(const Step &step, bool severalChunks);
 bool isMessage(StepKind kind);
@@ -85,7 +93,9 @@ private:
   PipelineShape shape;
   int64_t stage;
   std::vector<std::set<uint32_t>> sections[3]; ///< by kind, by chunk
-  std::set<uint32_t> sources[2], targets[2];   ///< activations, gradients
+  /// Of activations, of gradients, by chunk: of what leaves its position, and
+  /// of what arrives there.
+  std::vector<std::set<uint32_t>> sources[2], targets[2];
 };
 
 /// The memory of one stage's slots, one group after the other.

@@ -93,9 +93,12 @@ Status Verifier::verifySection(const SectionT &one) {
   return Status();
 }
 
-/// From each position to the next, or to the one before: in slots that both
-/// have, of a size that no stage or chunk changes.
+/// From position to position, in slots that both have, of a size that no stage
+/// or chunk changes.
 Status Verifier::verifyMessage(const MessageT &message, bool gradient) {
+  if (message.begin >= message.end || message.end > shape->positions() - 1) {
+    return Status::error("boundaries that are not there");
+  }
   const View *views[] = {message.source.get(), message.target.get()};
   for (int i = 0; i < 2; ++i) {
     if (!views[i] || views[i]->value() >= program.values.size()) {
@@ -105,8 +108,8 @@ Status Verifier::verifyMessage(const MessageT &message, bool gradient) {
       return Status::error("it is not a whole value of a slot");
     }
     int64_t first = (i == 1) != gradient;
-    CLEAVE_TRY(verifyPositions(valueOf(*views[i]), first,
-                               first + shape->positions() - 1));
+    CLEAVE_TRY(verifyPositions(valueOf(*views[i]), message.begin + first,
+                               message.end + first));
   }
   const ValueT &source = valueOf(*views[0]), &target = valueOf(*views[1]);
   if (source.type != target.type ||

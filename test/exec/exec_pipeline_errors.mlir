@@ -221,7 +221,7 @@ exec.set "toy" starts @p {
       %z = exec.value arena 0 bytes 16 : f32[%a]
       exec.pipeline among [0] micro [1] chunk [] plain {
         // expected-error@+1 {{'exec.message' op is between whole values in slots}}
-        exec.message activation %x -> %z
+        exec.message activation 0 to 1 %x -> %z
       }
     }
   }
@@ -240,7 +240,7 @@ exec.set "toy" starts @p {
       %s = exec.value slots %all at 64 bytes 4 : f32[]
       exec.pipeline among [0] micro [1] chunk [] plain {
         // expected-error@+1 {{'exec.message' op has a source of rank 1 and a target of rank 0}}
-        exec.message gradient %x -> %s
+        exec.message gradient 0 to 1 %x -> %s
       }
     }
   }
@@ -258,7 +258,7 @@ exec.set "toy" starts @p {
       %z = exec.value arena 0 bytes 16 : f32[%a]
       exec.pipeline among [0] micro [1] chunk [] plain {
         // expected-error@+1 {{enum values for attribute 'direction' [activation, gradient]}}
-        exec.message sideways %x -> %y
+        exec.message sideways 0 to 1 %x -> %y
       }
     }
   }

@@ -51,10 +51,10 @@ exec.set "toy" starts @deep {
         // CHECK: exec.section weight_gradient 0 to 4 {
         exec.section weight_gradient 0 to 4 {
         }
-        // CHECK: exec.message activation %[[X]] -> %[[Y]]
-        exec.message activation %x -> %y
-        // CHECK-NEXT: exec.message gradient %[[Y]] -> %[[X]]
-        exec.message gradient %y -> %x
+        // CHECK: exec.message activation 0 to 1 %[[X]] -> %[[Y]]
+        exec.message activation 0 to 1 %x -> %y
+        // CHECK-NEXT: exec.message gradient 0 to 1 %[[Y]] -> %[[X]]
+        exec.message gradient 0 to 1 %y -> %x
         // CHECK-NEXT: exec.stream [forward 0, send_activation 2, backward 1 in 1]
         exec.stream [forward 0, send_activation 2, backward 1 in 1]
         // CHECK-NEXT: exec.stream []

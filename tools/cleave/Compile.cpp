@@ -314,6 +314,9 @@ Compiler::partitionEntries(const plan::Elaborated &elaborated,
         return nullptr;
       }
       if (pipelined.isOutlined(entry.name)) {
+        if (!frontend.isReproducible()) { // which keeps the order of sums
+          separateSums(*module, pipelined.train.micro->dim);
+        }
         sinkGradients(*module);
       }
     }

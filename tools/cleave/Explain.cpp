@@ -259,7 +259,9 @@ static void printStages(const PlanReport &report, std::ostream &out) {
   char row[256];
   std::snprintf(row, sizeof row, format, "stage", "held", "params", "gradients",
                 "optimizer", "arena", "slots", "peak");
-  out << row << pipeline.work.dim << "\n";
+  out << row
+      << (pipeline.work.dims.size() == 1 ? pipeline.work.dims.front() : "items")
+      << "\n";
   for (int32_t stage = 0; stage < pipeline.schedule.stages; ++stage) {
     const StageMemory &memory = report.memory[stage];
     auto bytes = [](int64_t count) { return formatBytes(count); };
@@ -274,6 +276,9 @@ static void printStages(const PlanReport &report, std::ostream &out) {
     out << row << layersOf(pipeline, stage) << "\n";
   }
   out << "    held: microbatches whose activations a stage has at most\n";
+  if (!pipeline.why.empty()) {
+    out << "    cut " << pipeline.why << "\n";
+  }
 }
 
 static void printMemory(const PlanReport &report, std::ostream &out) {

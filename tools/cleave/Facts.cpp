@@ -223,11 +223,13 @@ trafficTable(const layout::Mesh &mesh, const layout::ProgramRecord &train) {
 /// Adds what the program of a training step needs to its stages.
 static void addBuffers(const format::PlanT &plan,
                        const format::ProgramT &program, PlanReport &report) {
-  for (StageMemory &stage : report.memory) {
-    stage.arena = static_cast<int64_t>(program.arena_bytes);
+  layout::Mesh mesh = format::toLayout(*plan.mesh);
+  for (size_t stage = 0; stage < report.memory.size(); ++stage) {
+    report.memory[stage].arena = static_cast<int64_t>(
+        format::arenaOf(program, mesh, static_cast<int64_t>(stage)));
   }
   if (const format::PipelineT *pipeline = format::pipelineOf(program)) {
-    format::PipelineShape shape(*pipeline, format::toLayout(*plan.mesh));
+    format::PipelineShape shape(*pipeline, mesh);
     for (size_t stage = 0; stage < report.memory.size(); ++stage) {
       report.memory[stage].slots = static_cast<int64_t>(
           format::slotsOf(program, shape, static_cast<int64_t>(stage)).bytes);

@@ -9,6 +9,7 @@
 
 #include "tools/cleave/Explain.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -29,12 +30,16 @@ static schedule::Times timesOf(const PipelineWork &work, const Rates &rates) {
     times.weight.push_back(secondsOf(position.weight, rates));
   }
   // Activations and gradients share a link's time: that of the larger.
-  double sent[2] = {0, 0};
-  for (const MessageWork &message : work.messages) {
-    sent[message.isGradient] += static_cast<double>(message.largest);
+  auto positions = static_cast<int32_t>(work.positions.size());
+  for (int32_t boundary = 0; boundary + 1 < positions; ++boundary) {
+    double sent[2] = {0, 0};
+    for (const MessageWork &message : work.messages) {
+      if (message.crosses(boundary)) {
+        sent[message.isGradient] += static_cast<double>(message.largest);
+      }
+    }
+    times.link.push_back(secondsOfMessage(std::max(sent[0], sent[1]), rates));
   }
-  times.link.assign(work.positions.size() - 1,
-                    secondsOfMessage(std::max(sent[0], sent[1]), rates));
   return times;
 }
 
@@ -60,6 +65,10 @@ PipelineReport makePipelineReport(const std::string &axis,
     }
     Crossing crossing{at, schedule.owner(at), schedule.owner(at + 1)};
     for (const MessageWork &message : work.messages) {
+      if (!message.crosses(at)) {
+        continue;
+      }
+      ++crossing.messages;
       (message.isGradient ? crossing.gradients : crossing.activations) +=
           message.total;
     }
@@ -88,19 +97,39 @@ std::string formatSeconds(double seconds) {
   return text;
 }
 
-std::string layersOf(const PipelineReport &report, int32_t stage) {
+/// `3 (0 .. 1, 4 .. 6)`, of one repeat.
+static std::string layersOf(const PipelineReport &report, int32_t stage,
+                            size_t repeat, const std::string &name) {
   int64_t count = 0;
   std::string pieces;
   for (int32_t chunk = 0; chunk < report.schedule.chunks; ++chunk) {
     int32_t position = report.schedule.position(stage, chunk);
-    const layout::Piece &piece = report.work.positions[position].layers;
+    const layout::Piece &piece = report.work.positions[position].layers[repeat];
     if (piece.size() > 0) {
       count += piece.size();
       pieces += (pieces.empty() ? "" : ", ") + std::to_string(piece.begin) +
                 " .. " + std::to_string(piece.end);
     }
   }
-  return std::to_string(count) + (count ? " (" + pieces + ")" : "");
+  return std::to_string(count) + name + (count ? " (" + pieces + ")" : "");
+}
+
+std::string layersOf(const PipelineReport &report, int32_t stage) {
+  std::string text;
+  auto add = [&](const std::string &item) {
+    text += (text.empty() ? "" : ", ") + item;
+  };
+  size_t repeats = report.work.dims.size();
+  for (size_t repeat = 0; repeat < repeats; ++repeat) {
+    add(layersOf(report, stage, repeat,
+                 repeats > 1 ? " " + report.work.dims[repeat] : ""));
+  }
+  for (const layout::StagedRegion &region : report.regions) {
+    if (report.schedule.owner(static_cast<int32_t>(region.position)) == stage) {
+      add(region.path);
+    }
+  }
+  return text;
 }
 
 void printCrossings(const PipelineReport &report, std::ostream &out) {
@@ -112,8 +141,7 @@ void printCrossings(const PipelineReport &report, std::ostream &out) {
     std::string stages =
         std::to_string(crossing.from) + " -> " + std::to_string(crossing.to);
     // A microbatch passes once forward, and once backward.
-    int32_t messages = report.schedule.micros *
-                       static_cast<int32_t>(report.work.messages.size());
+    int32_t messages = report.schedule.micros * crossing.messages;
     std::snprintf(row, sizeof row, "    %-10s %8d %12s %12s\n", stages.c_str(),
                   messages, formatBytes(crossing.activations).c_str(),
                   formatBytes(crossing.gradients).c_str());
@@ -200,9 +228,21 @@ static json positionsOf(const PipelineReport &report) {
   json positions = json::array();
   for (int32_t at = 0; at < report.schedule.positions(); ++at) {
     const PositionWork &work = report.work.positions[at];
+    json layers = json::object();
+    for (size_t repeat = 0; repeat < work.layers.size(); ++repeat) {
+      layers[report.work.dims[repeat]] = {work.layers[repeat].begin,
+                                          work.layers[repeat].end};
+    }
+    json regions = json::array();
+    for (const layout::StagedRegion &region : report.regions) {
+      if (region.position == at) {
+        regions.push_back(region.path);
+      }
+    }
     positions.push_back({{"stage", report.schedule.owner(at)},
                          {"chunk", report.schedule.chunkAt(at)},
-                         {"layers", {work.layers.begin, work.layers.end}},
+                         {"layers", std::move(layers)},
+                         {"regions", std::move(regions)},
                          {"forward", toJson(work.forward)},
                          {"input_gradient", toJson(work.input)},
                          {"weight_gradient", toJson(work.weight)},
@@ -250,7 +290,8 @@ json toJson(const PipelineReport &report) {
     held.push_back(static_cast<double>(peak) / schedule.chunks);
   }
   return {{"schedule", schedule.name},
-          {"dim", report.work.dim},
+          {"dims", report.work.dims},
+          {"why", report.why},
           {"axis", report.axis},
           {"stages", schedule.stages},
           {"microbatches", schedule.micros},
@@ -265,8 +306,10 @@ json toJson(const PipelineReport &report) {
             {"bytes", report.rates.bytes},
             {"link_bytes", report.rates.linkBytes},
             {"link_delay", report.rates.linkDelay}}},
-          {"link_seconds",
-           report.times.link.empty() ? 0 : report.times.link.front()},
+          {"link_seconds", report.times.link.empty()
+                               ? 0
+                               : *std::max_element(report.times.link.begin(),
+                                                   report.times.link.end())},
           {"timeline", timelineOf(report)}};
 }
 

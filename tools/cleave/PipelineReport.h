@@ -30,6 +30,7 @@ struct Crossing {
   int32_t from = 0, to = 0; ///< stages, as activations go
   /// Bytes that all devices of a stage send over it in a step.
   int64_t activations = 0, gradients = 0;
+  int32_t messages = 0; ///< of a microbatch, there and back
 };
 
 struct PipelineReport {
@@ -42,6 +43,8 @@ struct PipelineReport {
   schedule::Times times; ///< in seconds
   schedule::Timeline timeline; ///< of these times
   std::vector<Crossing> crossings;
+  std::vector<layout::StagedRegion> regions; ///< that the plan places
+  std::string why; ///< the layers are cut as they are; empty: as written
 };
 
 PipelineReport makePipelineReport(const std::string &axis,
@@ -49,7 +52,9 @@ PipelineReport makePipelineReport(const std::string &axis,
                                   const schedule::Proof &proof,
                                   PipelineWork work, const Rates &rates = {});
 
-/// `2 (0 .. 2)`; of several chunks `3 (0 .. 1, 4 .. 6)`.
+/// `2 (0 .. 2)`; of several chunks `3 (0 .. 1, 4 .. 6)`; of several repeats,
+/// and where the plan places regions, `1 dense (0 .. 1), 2 layer (0 .. 2),
+/// output`.
 std::string layersOf(const PipelineReport &report, int32_t stage);
 
 /// `1.5 ms`.

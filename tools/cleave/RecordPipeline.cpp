@@ -67,6 +67,8 @@ void recordPipeline(ModuleOp module, const Pipelined &pipelined,
       report.pipeline = makePipelineReport(
           report.plan.mesh.describe(pipelined.train.pipeline->atoms),
           *pipelined.schedule, pipelined.proof, workOf(micro));
+      report.pipeline->regions = pipelined.train.pipeline->regions;
+      report.pipeline->why = pipelined.train.pipeline->why;
     }
   }
 }

@@ -225,6 +225,62 @@ TEST(Pipeline, severalChunks) {
   }
 }
 
+/// `region@position` of each that a plan places.
+std::vector<std::string> regionsOf(const Source &source) {
+  std::vector<std::string> regions;
+  for (const layout::StagedRegion &region :
+       source.result->plan.pipeline->regions) {
+    regions.push_back(region.path + "@" + std::to_string(region.position));
+  }
+  return regions;
+}
+
+TEST(Pipeline, itemsHavePositions) {
+  using Regions = std::vector<std::string>;
+  Source s(piped("pipeline layer on pipe as [embedding], [6 layer], [6 layer], "
+                 "[output] with gpipe"));
+  ASSERT_TRUE(s.result) << s.diags.text();
+  EXPECT_EQ(stages(s), (Sizes{0, 6, 6, 0}));
+  EXPECT_EQ(regionsOf(s), (Regions{"embedding@0", "output@3"}));
+  // 14 items over 4 stages are 4, 3, 4, 3.
+  Source t(piped("pipeline layer on pipe counting output, embedding with "
+                 "gpipe"));
+  ASSERT_TRUE(t.result) << t.diags.text();
+  EXPECT_EQ(regionsOf(t), (Regions{"embedding@0", "output@3"}));
+}
+
+TEST(Pipeline, placesOfParameters) {
+  Source s(piped("pipeline layer on pipe with gpipe
+                 "
+                 "place embedding/table on pipe[0], pipe[last]
+                 "
+                 "place embedding/place on pipe[1 .. 4 every 2]"));
+  ASSERT_TRUE(s.result) << s.diags.text();
+  const std::vector<layout::PlaceStatement> &places = s.result->plan.places;
+  ASSERT_EQ(places.size(), 2u);
+  EXPECT_EQ(places[0].stages, (Sizes{0, 3}));
+  EXPECT_EQ(places[1].stages, (Sizes{1, 3}));
+  EXPECT_EQ(places[0].source.text,
+            "place embedding/table on pipe[0], pipe[last]");
+  fails(piped("place embedding on pipe[0]"), Diag::LaterPlace,
+        "`place` on an axis that has no stages is not built yet",
+        "say `pipeline layer on pipe with one_f_one_b`");
+  fails(piped("pipeline layer on pipe with gpipe
+place embedding on data[0]"),
+        Diag::LaterPlace, "has no stages", "name `pipe`");
+  fails(piped("pipeline layer on pipe with gpipe
+place mlp on pipe[0]"),
+        Diag::BadPlanStatement, "is cut over the stages by its `layer`",
+        "`pipeline layer … as` says which");
+  fails(piped("pipeline layer on pipe with gpipe
+place table on pipe[4]"),
+        Diag::BadPlanStatement, "these coordinates of `pipe` are none of 0 .. 4",
+        "`last` is 3");
+  fails(piped("pipeline layer on pipe with gpipe
+place gradients on pipe[0]"),
+        Diag::GovernsNothing, "selects no parameter");
+}
+
 TEST(Pipeline, moreStagesThanLayers) {
   GptSizes sizes;
   sizes.layers = 3;
@@ -278,6 +334,13 @@ TEST(Pipeline, byCost) {
           << before << " before, " << after << " after";
     }
   }
+  ModelFacts facts = gptFacts();
+  facts.repeats = {{"layer", 0, 10e9, 25e9}};
+  Source s(piped("pipeline layer on pipe by cost with gpipe"), "p", facts);
+  ASSERT_TRUE(s.result) << s.diags.text();
+  EXPECT_EQ(s.result->plan.pipeline->why,
+            "by cost: each `layer` takes 10 GFLOP forward, what stands before "
+            "them 0, after them 25; the largest piece 40");
   fails(piped("pipeline layer on pipe by cost with gpipe"), Diag::BadPieces,
         "`by cost` counts floating-point operations, and `layer` has none that "
         "are known",
@@ -369,14 +432,13 @@ TEST(Pipeline, piecesThatDoNotFit) {
         "there are 12 `layer`, not 13");
   fails(cut("as [2 embedding, 6 layer], 2 of [], [6 layer]"), Diag::BadPieces,
         "`embedding` is there once");
-  fails(cut("as [6 layer], [embedding], [], [6 layer]"), Diag::LaterPlace,
-        "`embedding` stands before the repeat, so it is on the first stage; "
-        "another place is not built yet",
-        "name it in the first piece");
-  fails(cut("as [6 layer, output], [], [], [6 layer]"), Diag::LaterPlace,
-        "`output` stands after the repeat, so it is on the last stage; another "
-        "place is not built yet",
-        "name it in the last piece");
+  fails(cut("as [6 layer], [embedding], [], [6 layer]"), Diag::BadPieces,
+        "`embedding` comes before `layer` in the model, and here in a later "
+        "piece",
+        "write the items in the order of the model");
+  fails(cut("as [6 layer, output], [], [], [6 layer]"), Diag::BadPieces,
+        "`layer` comes before `output` in the model, and here in a later "
+        "piece");
 }
 
 TEST(Pipeline, whatIsNotBuilt) {

@@ -232,7 +232,7 @@ TEST(Shard, theLastGatherStands) {
   ASSERT_EQ(s.result->plan.gathers.size(), 1u);
   EXPECT_EQ(s.result->plan.gathers[0].per, "step");
   fails(planText("mesh [data: 2]\ngather weights per layr"), Diag::BadLoop,
-        "`layr` is neither a repeat of `gpt` nor `step`",
+        "`layr` is neither a repeat of `gpt`, `micro` nor `step`",
         "did you mean `layer`?");
 }
 
@@ -373,7 +373,6 @@ TEST(Traps, laterFeaturesAreRefused) {
       {"place embedding on pipe[0]", Diag::LaterPlace},
       {"tune collectives on data with overlap: \"x\"", Diag::LaterTune},
       {"lossy tune all_gather on data with wire: \"fp8\"", Diag::LaterTune},
-      {"gather weights per micro", Diag::LaterMicro},
       {"gather weights per chunk", Diag::LaterPipeline},
       {"shard seq on data folded", Diag::LaterDeal},
       {"shard seq on data dealt 2", Diag::LaterDeal},

@@ -127,6 +127,7 @@ struct Writer {
     auto message = std::make_unique<MessageT>();
     message->source = std::make_unique<View>(whole(source));
     message->target = std::make_unique<View>(whole(target));
+    message->end = static_cast<uint32_t>(shape.positions() - 1);
     list.push_back(std::move(message));
   }
 

@@ -355,6 +355,10 @@ TEST(VerifyPipeline, Messages) {
     return complaint(
         [&](PlanSetT &set) { change(set, *pipeline(set).activations[0]); });
   };
+  EXPECT_EQ(damage([](PlanSetT &, MessageT &one) { one.begin = one.end; }),
+            "the pipeline: a message: boundaries that are not there");
+  EXPECT_EQ(damage([](PlanSetT &, MessageT &one) { ++one.end; }),
+            "the pipeline: a message: boundaries that are not there");
   EXPECT_EQ(damage([](PlanSetT &, MessageT &one) { one.source.reset(); }),
             "the pipeline: a message: a value that is not there");
   EXPECT_EQ(damage([](PlanSetT &, MessageT &one) { *one.target = {99, -1}; }),

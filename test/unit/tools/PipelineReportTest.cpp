@@ -60,7 +60,7 @@ TEST(PipelineReport, workTakesTheLongerOfComputingAndReading) {
 // waits).
 TEST(PipelineReport, timelineOfEqualStages) {
   PipelineWork work;
-  work.dim = "layer";
+  work.dims = {"layer"};
   work.positions.resize(4);
   for (PositionWork &position : work.positions) {
     position.forward = position.input = position.weight = {1e9, 0, 0};
@@ -95,6 +95,7 @@ TEST(PipelineReport, messagesTakeTheirTimeAndCrossBoundaries) {
   MessageWork activation;
   activation.largest = 10;
   activation.total = 25;
+  activation.end = 1;
   MessageWork gradient = activation;
   gradient.isGradient = true;
   gradient.largest = 4;
@@ -113,15 +114,26 @@ TEST(PipelineReport, layersOfChunks) {
   report.schedule.chunks = 2;
   report.schedule.placement = schedule::Placement::Folded;
   report.work.positions.resize(4);
+  report.work.dims = {"layer"};
   int64_t cuts[] = {0, 2, 3, 3, 7};
   for (int position = 0; position < 4; ++position) {
-    report.work.positions[position].layers = {cuts[position],
-                                              cuts[position + 1]};
+    report.work.positions[position].layers = {
+        {cuts[position], cuts[position + 1]}};
   }
   EXPECT_EQ(layersOf(report, 0), "6 (0 .. 2, 3 .. 7)");
   EXPECT_EQ(layersOf(report, 1), "1 (2 .. 3)");
-  report.work.positions[1].layers = {2, 2};
+  report.work.positions[1].layers = {{2, 2}};
   EXPECT_EQ(layersOf(report, 1), "0");
+  // Several repeats, and a region that the plan places: at position 3, which is
+  // the second chunk of stage 0.
+  report.work.dims.push_back("block");
+  for (int position = 0; position < 4; ++position) {
+    report.work.positions[position].layers.push_back({position, position + 1});
+  }
+  report.regions = {{"output", 3}};
+  EXPECT_EQ(layersOf(report, 0),
+            "6 layer (0 .. 2, 3 .. 7), 2 block (0 .. 1, 3 .. 4), output");
+  EXPECT_EQ(layersOf(report, 1), "0 layer, 2 block (1 .. 2, 2 .. 3)");
 }
 
 TEST(PipelineReport, secondsHaveUnits) {
