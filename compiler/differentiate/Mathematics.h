@@ -11,8 +11,9 @@
 // operations once.
 //
 // Changes the hash: every operation and number, rates and their schedules among
-// them; the type that contractions multiply; sizes, that of the batch too; names of parameters, inputs and dims,
-// which bind the program to the state and the data.
+// them; the type that contractions multiply; sizes, that of the batch too;
+// names of parameters, inputs and dims, which bind the program to the state and
+// the data.
 //
 // Does not: names of files, plans, regions and values, where lines stand,
 // regions as such, comments; first values; entries other than training; in

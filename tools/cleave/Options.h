@@ -83,7 +83,7 @@ struct Options {
   double slowLink = 0;
 
   // verify
-  bool full = false;    ///< the model's own sizes, not the reduced ones
+  bool full = false; ///< the model's own sizes, not the reduced ones
   std::optional<double> tolerance; ///< else what the run's precision asks for
 };
 
