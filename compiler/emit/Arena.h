@@ -10,8 +10,8 @@
 // smallest gap that holds it (or the lowest) among those already placed whose
 // intervals meet its own. Several orders are tried, the largest first and so
 // on, with stacks that trail others (below) right behind those; then some times
-// more with what ended highest moved to the front. The best counts. Least.h says
-// how good it could be.
+// more with what ended highest moved to the front. The best counts. Least.h
+// says how good it could be.
 //
 // A loop that runs down frees the slices of one stack from the last on and may
 // write those of another, as many, where the first had its: then the second
