@@ -250,10 +250,8 @@ TEST(Pipeline, itemsHavePositions) {
 }
 
 TEST(Pipeline, placesOfParameters) {
-  Source s(piped("pipeline layer on pipe with gpipe
-                 "
-                 "place embedding/table on pipe[0], pipe[last]
-                 "
+  Source s(piped("pipeline layer on pipe with gpipe\n"
+                 "place embedding/table on pipe[0], pipe[last]\n"
                  "place embedding/place on pipe[1 .. 4 every 2]"));
   ASSERT_TRUE(s.result) << s.diags.text();
   const std::vector<layout::PlaceStatement> &places = s.result->plan.places;
@@ -265,20 +263,16 @@ TEST(Pipeline, placesOfParameters) {
   fails(piped("place embedding on pipe[0]"), Diag::LaterPlace,
         "`place` on an axis that has no stages is not built yet",
         "say `pipeline layer on pipe with one_f_one_b`");
-  fails(piped("pipeline layer on pipe with gpipe
-place embedding on data[0]"),
-        Diag::LaterPlace, "has no stages", "name `pipe`");
-  fails(piped("pipeline layer on pipe with gpipe
-place mlp on pipe[0]"),
-        Diag::BadPlanStatement, "is cut over the stages by its `layer`",
+  std::string staged = "pipeline layer on pipe with gpipe\n";
+  fails(piped(staged + "place embedding on data[0]"), Diag::LaterPlace,
+        "has no stages", "name `pipe`");
+  fails(piped(staged + "place mlp on pipe[0]"), Diag::BadPlanStatement,
+        "is cut over the stages by its `layer`",
         "`pipeline layer … as` says which");
-  fails(piped("pipeline layer on pipe with gpipe
-place table on pipe[4]"),
-        Diag::BadPlanStatement, "these coordinates of `pipe` are none of 0 .. 4",
-        "`last` is 3");
-  fails(piped("pipeline layer on pipe with gpipe
-place gradients on pipe[0]"),
-        Diag::GovernsNothing, "selects no parameter");
+  fails(piped(staged + "place table on pipe[4]"), Diag::BadPlanStatement,
+        "these coordinates of `pipe` are none of 0 .. 4", "`last` is 3");
+  fails(piped(staged + "place gradients on pipe[0]"), Diag::GovernsNothing,
+        "selects no parameter");
 }
 
 TEST(Pipeline, moreStagesThanLayers) {
