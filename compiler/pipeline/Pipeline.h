@@ -55,8 +55,8 @@ void sinkGradients(mlir::ModuleOp module);
 /// Lets sums that repeats carry without the dim `micro`, such as auxiliary
 /// losses, stay pending until all microbatches are done: each is the sum of its
 /// start and of what iterations add to zero, and no other value reads what they
-/// add. What a repeat carries unchanged is read from before it. For @train,
-/// before partitioning.
+/// add. What a repeat carries unchanged is read from before it. Before
+/// partitioning.
 void separateSums(mlir::ModuleOp module, llvm::StringRef micro);
 
 /// Reorganises the functions of a partitioned module, as above. `plans` has for

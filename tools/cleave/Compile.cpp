@@ -307,18 +307,18 @@ Compiler::partitionEntries(const plan::Elaborated &elaborated,
   OwningOpRef<ModuleOp> whole;
   for (const EntryProgram &entry : result.entries) {
     OwningOpRef<ModuleOp> module(entry.model->module->clone());
-    if (entry.name == "train") {
-      if (failed(recompute(*module, elaborated.plan))) {
-        internal("what plan `" + elaborated.plan.name +
-                 "` computes again could not be found");
-        return nullptr;
-      }
-      if (pipelined.isOutlined(entry.name)) {
-        if (!frontend.isReproducible()) { // which keeps the order of sums
-          separateSums(*module, pipelined.train.micro->dim);
-        }
-        sinkGradients(*module);
-      }
+    bool isTrain = entry.name == "train";
+    if (isTrain && failed(recompute(*module, elaborated.plan))) {
+      internal("what plan `" + elaborated.plan.name +
+               "` computes again could not be found");
+      return nullptr;
+    }
+    // A reproducible run keeps the order of sums.
+    if (pipelined.isOutlined(entry.name) && !frontend.isReproducible()) {
+      separateSums(*module, pipelined.planOf(entry.name).micro->dim);
+    }
+    if (isTrain && pipelined.isOutlined(entry.name)) {
+      sinkGradients(*module);
     }
     if (frontend.isReproducible() && pipelined.isOutlined(entry.name)) {
       deferSums(*module, pipelined.planOf(entry.name).micro->dim);

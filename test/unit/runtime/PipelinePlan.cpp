@@ -124,6 +124,9 @@ struct Writer {
   }
   void message(std::vector<std::unique_ptr<MessageT>> &list, uint32_t source,
                uint32_t target) {
+    if (shape.positions() == 1) {
+      return; // to nobody
+    }
     auto message = std::make_unique<MessageT>();
     message->source = std::make_unique<View>(whole(source));
     message->target = std::make_unique<View>(whole(target));
