@@ -25,12 +25,12 @@ for plan in json.load(sys.stdin):
     layers = [0] * pipeline["stages"]
     work = [0.0] * pipeline["stages"]
     for position in pipeline["positions"]:
-        begin, end = position["layers"]
-        layers[position["stage"]] += end - begin
+        count = sum(end - begin for begin, end in position["layers"].values())
+        layers[position["stage"]] += count
         for kind in ("forward", "input_gradient", "weight_gradient"):
             assert abs(seconds(position[kind]) - position[kind + "_seconds"]) < 1e-12
             work[position["stage"]] += position[kind + "_seconds"]
-        assert (position["forward"]["flops"] > 0) >= (end > begin)
+        assert (position["forward"]["flops"] > 0) >= (count > 0)
     timeline = pipeline["timeline"]
     spans = []
     for stage, total in zip(timeline["stages"], work):
