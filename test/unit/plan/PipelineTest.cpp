@@ -265,14 +265,16 @@ TEST(Pipeline, placesOfParameters) {
         "say `pipeline layer on pipe with one_f_one_b`");
   std::string staged = "pipeline layer on pipe with gpipe\n";
   fails(piped(staged + "place embedding on data[0]"), Diag::LaterPlace,
-        "has no stages", "name `pipe`");
+        "`place` on an axis that has no stages is not built yet",
+        "name `pipe`");
   fails(piped(staged + "place mlp on pipe[0]"), Diag::BadPlanStatement,
-        "is cut over the stages by its `layer`",
+        "`layer/mlp/up` is cut over the stages by its `layer`, so each has its "
+        "own part",
         "`pipeline layer … as` says which");
   fails(piped(staged + "place table on pipe[4]"), Diag::BadPlanStatement,
         "these coordinates of `pipe` are none of 0 .. 4", "`last` is 3");
   fails(piped(staged + "place gradients on pipe[0]"), Diag::GovernsNothing,
-        "selects no parameter");
+        "`place gradients on pipe[0]` selects no parameter");
 }
 
 TEST(Pipeline, moreStagesThanLayers) {
