@@ -242,7 +242,8 @@ private:
 
 } // namespace
 
-Decision decide(const Query &query, reshard::Cache &cache) {
+/// With no more dims cut than operands or the result's layout ask for.
+static Decision decidePlainly(const Query &query, reshard::Cache &cache) {
   size_t count = query.operands.size();
   auto isPendingSum = [&](size_t i) {
     const Layout &now = query.operands[i].now;
@@ -297,6 +298,39 @@ Decision decide(const Query &query, reshard::Cache &cache) {
   attempt(std::vector<bool>(count, false), {});
   assert(best && "reducing every operand first is always possible");
   return *best;
+}
+
+Decision decide(const Query &query, reshard::Cache &cache) {
+  Decision best = decidePlainly(query, cache);
+  bool isUsed =
+      std::any_of(query.freed.begin(), query.freed.end(), [&](AtomId atom) {
+        return best.natural.uses(atom) || query.result.uses(atom);
+      });
+  if (query.freed.empty() || isUsed) {
+    return best;
+  }
+  std::optional<int64_t> least;
+  for (size_t f = 0; f < query.rule.factors.size(); ++f) {
+    const Factor &factor = query.rule.factors[f];
+    int dim = factor.results.empty() ? -1 : factor.results[0];
+    if (factor.kind != FactorKind::Parallel || dim < 0 ||
+        !best.natural.dims[dim].isWhole() ||
+        !query.result.dims[dim].isWhole() || query.subject.sizes[dim] < 2) {
+      continue;
+    }
+    Query cut = query;
+    cut.result.dims[dim].atoms = query.freed;
+    Decision found = decidePlainly(cut, cache);
+    if (found.natural.dims[dim] != cut.result.dims[dim]) {
+      continue;
+    }
+    found.total += cache.reshard(cut.result, query.result, query.subject).total;
+    if (!least || found.total < *least) {
+      least = found.total;
+      best = std::move(found);
+    }
+  }
+  return best;
 }
 
 } // namespace cleave::partitioning

@@ -71,6 +71,9 @@ struct Query {
   /// Whether the result stays as it is made while nothing in it is pending: its
   /// readers are windows.
   bool resultStays = false;
+  /// Of an ordered sum, whose terms come to where all of them are: the atoms
+  /// that cut them before. The result may be cut over them.
+  std::vector<layout::AtomId> freed;
 };
 
 /// Where a factor's split comes from.
@@ -88,6 +91,9 @@ struct Decision {
   int64_t total = 0;                 ///< bytes that all devices send for it
 };
 
+/// As above. With `freed` atoms the dim of the result is cut over them for
+/// which least is sent, the result's way to its declared layout included: each
+/// device then adds its share, and not all of them the same.
 Decision decide(const Query &query, reshard::Cache &cache);
 
 } // namespace cleave::partitioning

@@ -74,6 +74,7 @@ private:
   void rollSplit(spmd::ShiftOp roll, const Need &need,
                  const layout::Layout &result);
   mlir::Value bringTerms(mlir::Value value, int dim, mlir::Operation *reader);
+  void addFreed(mlir::Value value, int dim, Query &query);
   mlir::Value gatherInTime(mlir::Value value, mlir::Operation *reader);
   mlir::Value gatherStages(mlir::Value value, int dim, mlir::Operation *reader);
 

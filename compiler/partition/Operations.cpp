@@ -41,6 +41,7 @@ LogicalResult FunctionPartitioner::ask(Operation *op, const Declared &declared,
       factor.kind = clv::FactorKind::Whole;
       for (auto [i, dim] : llvm::enumerate(factor.operands)) {
         op->setOperand(i, bringTerms(op->getOperand(i), dim, op));
+        addFreed(op->getOperand(i), dim, query);
       }
     }
   }

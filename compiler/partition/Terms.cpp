@@ -99,3 +99,20 @@ Value FunctionPartitioner::bringTerms(Value value, int dim, Operation *reader) {
   }
   return layout::isContiguous(split) ? value : gatherStages(value, dim, reader);
 }
+
+/// Notes what cuts a summed dim. Stages are no part of it: each has its own
+/// work after the microbatches.
+void FunctionPartitioner::addFreed(Value value, int dim, Query &query) {
+  if (dim < 0) {
+    return;
+  }
+  const std::optional<layout::PipelineStatement> &pipeline =
+      declarations.plan.pipeline;
+  Layout layout = spmd::layoutOf(value.getType());
+  for (layout::AtomId atom : layout.dims[dim].atoms) {
+    if (!(pipeline && llvm::is_contained(pipeline->atoms, atom)) &&
+        !llvm::is_contained(query.freed, atom)) {
+      query.freed.push_back(atom);
+    }
+  }
+}

@@ -9,8 +9,8 @@
 // can be, not only in those of one set:
 //
 //  * a sum over a dim is made where the dim is whole: partitioning gathers the
-//    terms (never a pending sum), and each device adds, by index, those of the
-//    elements that it holds of the result;
+//    terms (never a pending sum), and each device adds, by index, those of its
+//    share of the result, which is gathered where it is declared whole;
 //  * contractions and sums are `ordered`: the runtime adds their terms in one
 //    order that depends neither on the sizes of the piece nor on its place in
 //    memory (runtime/contraction/Ordered.h);
@@ -21,9 +21,11 @@
 //  do
 //    not depend on which of them one kernel computes (Marks.h).
 //
-// Example. dot(x[batch: data, ff: tensor], w[ff: tensor, embed]) over ff: x and
-// w are gathered over `tensor`, and the result stays split over `data`. Its
-// gradient dot(x, dy) over batch gathers both over `data`.
+// Example. dot(x[batch: data, ff: tensor], w[ff: tensor, embed]) over ff, the
+// result split over `data`: x is gathered over `tensor`, w goes by an
+// all_to_all from `ff` to `embed`, each device computes the columns that it
+// then has, and these are gathered. The gradient dot(x, dy[batch: data, embed])
+// over batch is made in shares over `data` likewise.
 //
 // Microbatches. Terms that come one after the other are gathered too: each
 // microbatch stores its part of x and dy in its place, and the sum over `batch`
@@ -37,10 +39,9 @@
 // layers gathers one element for each layer, or for each element of a parameter
 // that all layers read.
 //
-// The price: terms are more bytes than sums of them, what was split over a
-// summed dim is computed by every device that keeps the result, the library for
-// contractions is faster, and what weight gradients are made of is kept of all
-// microbatches.
+// The price: terms are more bytes than sums of them, the library for
+// contractions is faster, a sum that gives one number is made by every device,
+// and what weight gradients are made of is kept of all microbatches.
 //
 //===----------------------------------------------------------------------===//
 
