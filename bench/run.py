@@ -2,8 +2,8 @@
 """Cleave beside PyTorch and JAX on this machine's CPU, as ratios within one run.
 
 usage: bench/run.py --cleave BIN --work FOLDER --text FILE [--rounds N]
-                    [--only step|mixed|pipeline|reproducible|overhead|rules|collectives
-                            |exposed|hops|where|build]
+                    [--only step|memory|mixed|pipeline|reproducible|overhead|rules
+                            |collectives|exposed|hops|where|build]
                     [--sizes medium,large] [--write docs/performance.md]
 
 Rounds alternate between them, so that a change of the machine's speed falls on
@@ -74,6 +74,17 @@ def capture(command, cores=None, **options):
     if got.returncode != 0:
         sys.exit(f"error: {' '.join(command)}\n{got.stdout}{got.stderr}")
     return got.stdout
+
+
+def peak_of(command):
+    """The most bytes that a process had."""
+    command = [str(word) for word in command]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"error: {' '.join(command)}")
+    return usage.ru_maxrss * 1024
 
 
 def words(sizes):
@@ -205,6 +216,26 @@ def step_row(bench, name, mesh, data, tensor):
         cells.append("does not divide")
         ratios.append("—")
     return row(name, mesh, spread(ours, 1e3), *cells, *ratios)
+
+
+def bench_memory(bench):
+    """What a step needs beside the process itself."""
+    out = ["### Memory of a step", "",
+           "The steps above on one device: the most resident memory of the process, "
+           "without what it has before there is a model (its code and libraries), MiB. "
+           "PyTorch: eager.", "",
+           row("size", "Cleave", "PyTorch", "Cleave / PyTorch"), row(*["---"] * 4)]
+    cleave = bench.options.cleave
+    base = peak_of([cleave, "--version"])
+    for name in bench.options.sizes.split(","):
+        plan, _ = bench.build(SIZES[name], "bench(1, 1)")
+        ours = peak_of([cleave, "run", plan, "--data", bench.options.text, "--steps", 3,
+                        "--quiet"]) - base
+        got = bench.torch(SIZES[name], 1)
+        theirs = got["peak"] - got["base"]
+        out.append(row(name, round(ours / MEBI), round(theirs / MEBI),
+                       f"{ours / theirs:.2f}"))
+    return out
 
 
 def bench_mixed(bench):
@@ -807,8 +838,8 @@ def main():
     parser.add_argument("--cleave", type=pathlib.Path, required=True)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--text", type=pathlib.Path, required=True)
-    parser.add_argument("--only", choices=["step", "mixed", "pipeline", "reproducible",
-                                           "overhead", "rules", "collectives", "exposed",
+    parser.add_argument("--only", choices=["step", "memory", "mixed", "pipeline",
+                                           "reproducible", "overhead", "rules", "collectives", "exposed",
                                            "hops", "where", "build"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", default=",".join(SIZES),
@@ -818,7 +849,8 @@ def main():
     parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()
     bench = Bench(options, environment.ensure(options.work.parent / "peers"))
-    for part, function in (("step", bench_step), ("mixed", bench_mixed),
+    for part, function in (("step", bench_step), ("memory", bench_memory),
+                           ("mixed", bench_mixed),
                            ("pipeline", bench_pipeline),
                            ("reproducible", bench_reproducible),
                            ("overhead", bench_overhead), ("rules", bench_rules),

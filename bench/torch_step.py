@@ -6,7 +6,8 @@ usage: torch_step.py --layers … --sequences N --steps N [--data N] [--threads 
 One process for each device of `--data`, with a thread each; alone, `--threads`. The
 model is written as PyTorch's users would: fused attention, fused AdamW, clipping by
 norm, and DistributedDataParallel over gloo. Prints one JSON line: seconds of each
-step, the first losses, and the most memory that a process had. Run by bench/run.py.
+step, the first losses, the most memory that a process had, and what it had before
+there was a model. Run by bench/run.py.
 
 Part of Cleave, under the Apache License v2.0 with LLVM Exceptions.
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -87,9 +88,16 @@ class Gpt(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
 
 
+def memory():
+    """The most bytes that this process has had so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def train(rank):
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
+    torch.mm(torch.ones(64, 64), torch.ones(64, 64))  # the library's own
+    base = memory()
     model = Gpt()
     if options.compile:
         model = torch.compile(model)
@@ -115,8 +123,7 @@ def train(rank):
     if rank == 0:
         print(json.dumps({
             "seconds": times, "losses": losses[:3], "torch": torch.__version__,
-            "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}),
-            flush=True)
+            "peak": memory(), "base": base}), flush=True)
 
 
 def train_one_of_several(rank, port):
