@@ -17,9 +17,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <system_error>
 
 namespace cleave::executor {
@@ -90,7 +92,8 @@ struct Session::Implementation {
   Status runPlace(int64_t device, size_t program, Part part);
   Result<state::Relocation> planHop(Engine &next, const HopOptions &options,
                                     bool overlapped, HopReport &report);
-  Status addSpares(const Engine &next, const std::vector<int64_t> &devices);
+  Status addSpare(Place &place, size_t bytes);
+  Status readySpares(std::span<const state::Hop> hops);
 };
 
 Result<size_t>
@@ -454,8 +457,10 @@ Status Session::planHops(std::span<const HopWay> ways,
     }
     hops.push_back({*begin, *end, way.overlapped});
   }
-  return state::planHops(set(), self.engine->index(), devices, hops,
-                         {options.memory, options.relabel}, *self.transfers);
+  CLEAVE_TRY(state::planHops(set(), self.engine->index(), devices, hops,
+                             {options.memory, options.relabel},
+                             *self.transfers));
+  return self.readySpares(hops);
 }
 
 size_t Session::plannedTransfers() const {
@@ -520,19 +525,43 @@ Result<HopReport> Session::hop(const std::string &plan,
 /// Work memory of the next plan, while that of the running one is in use. It
 /// is kept, for its pages will have been touched; those that no update touches
 /// are never there.
-Status Session::Implementation::addSpares(const Engine &next,
-                                          const std::vector<int64_t> &devices) {
-  for (int64_t device : devices) {
-    Place &place = places[device];
-    if (place.spare.data() && place.spare.size() >= next.workBytes().arena) {
-      continue;
+Status Session::Implementation::addSpare(Place &place, size_t bytes) {
+  if (place.spare.data() && place.spare.size() >= bytes) {
+    return Status();
+  }
+  Result<device::Memory> spare = place.device->allocate(bytes);
+  if (!spare) {
+    return spare.status().in("a second arena");
+  }
+  place.spare = std::move(*spare);
+  return Status();
+}
+
+/// Touches where gradients are handed over to, on every device: fresh pages
+/// would cost more than the copies into them, when nothing trains.
+Status Session::Implementation::readySpares(std::span<const state::Hop> hops) {
+  std::set<size_t> targets;
+  for (const state::Hop &hop : hops) {
+    if (hop.overlapped && engines.count(hop.to) > 0) {
+      targets.insert(hop.to);
     }
-    Result<device::Memory> spare =
-        place.device->allocate(next.workBytes().arena);
-    if (!spare) {
-      return spare.status().in("a second arena");
+  }
+  for (Place &place : places) {
+    for (size_t target : targets) {
+      CLEAVE_TRY(addSpare(place, engines.at(target)->workBytes().arena));
     }
-    place.spare = std::move(*spare);
+    for (size_t target : targets) {
+      const Engine &engine = *engines.at(target);
+      const format::ProgramT &program =
+          *engine.plan().programs[engine.find("train")];
+      for (const auto &handover : program.handovers) {
+        const format::ValueT &value =
+            *program.values[handover->gradient->value];
+        if (value.storage == format::Storage::Arena) {
+          std::memset(place.spare.data() + value.offset, 0, value.bytes);
+        }
+      }
+    }
   }
   return Status();
 }
@@ -573,7 +602,9 @@ Result<HopReport> Session::trainAndHop(std::span<const Feed> feeds,
   if (!relocation) {
     return relocation.status();
   }
-  CLEAVE_TRY(self.addSpares(next, relocation->devices()));
+  for (int64_t device : relocation->devices()) {
+    CLEAVE_TRY(self.addSpare(self.places[device], next.workBytes().arena));
+  }
   std::vector<int64_t> devicesBefore = self.state->devices();
   std::vector<int64_t> devicesAfter = relocation->devices();
   self.place(next, devicesAfter, &Place::spare,
