@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <sched.h>
 #include <system_error>
 
 namespace cleave::executor {
@@ -198,6 +199,10 @@ bool Overlap::copyGradients() {
 }
 
 void Overlap::work() {
+  // Copies take what the step leaves idle: taken from its devices, they would
+  // cost more than they do when it has ended, since devices wait for each other.
+  sched_param none{};
+  ::sched_setscheduler(0, SCHED_IDLE, &none); // as it is, where not allowed
   copyState();
   while (!stopping && !copyGradients()) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
