@@ -200,7 +200,8 @@ bool Overlap::copyGradients() {
 
 void Overlap::work() {
   // Copies take what the step leaves idle: taken from its devices, they would
-  // cost more than they do when it has ended, since devices wait for each other.
+  // cost more than they do when it has ended, since devices wait for each
+  // other.
   sched_param none{};
   ::sched_setscheduler(0, SCHED_IDLE, &none); // as it is, where not allowed
   copyState();
