@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <pthread.h>
 #include <sched.h>
 #include <system_error>
 
@@ -225,6 +226,9 @@ void copyAll(Crew &crew, std::span<const state::Relocation::Copy> copies) {
 void Overlap::finish(Crew &crew) {
   stopping = true;
   if (thread.joinable()) {
+    // Now all wait for it.
+    sched_param none{};
+    ::pthread_setschedparam(thread.native_handle(), SCHED_OTHER, &none);
     thread.join();
   }
   for (; group < relocation.groups(); ++group, next = 0) {
