@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/partition/Function.h"
 #include "compiler/pipeline/Pipeline.h"
 #include "dialects/clv/Clv.h"
 
@@ -109,16 +110,6 @@ void Separator::startAtZero(unsigned carried) {
   repeat->setOperand(carried, zero);
 }
 
-static bool isZero(Value value) {
-  if (auto broadcast = value.getDefiningOp<clv::BroadcastOp>()) {
-    return isZero(broadcast.getX());
-  }
-  auto constant = value.getDefiningOp<clv::ConstantOp>();
-  auto number =
-      constant ? dyn_cast<FloatAttr>(constant.getValue()) : FloatAttr();
-  return number && number.getValue().isZero();
-}
-
 void Separator::separate(unsigned carried) {
   BlockArgument argument = repeat.getCarriedArguments()[carried];
   Value yielded = repeat.getYield()->getOperand(carried);
@@ -139,7 +130,7 @@ void Separator::separate(unsigned carried) {
     return;
   }
   terms.erase(found);
-  bool startsAtZero = isZero(repeat.getCarried()[carried]);
+  bool startsAtZero = partitioning::isZero(repeat.getCarried()[carried]);
   if (startsAtZero && terms.size() == 1 && terms.front().hasOneUse()) {
     return; // it is as it should be
   }

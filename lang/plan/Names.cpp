@@ -359,6 +359,41 @@ std::optional<Selection> Names::pick(const Pick &pick,
   return result;
 }
 
+std::optional<IndexRange>
+Names::indexRange(const StepRange &range, int64_t size, const std::string &one,
+                  const std::string &all, Diag kind, SourceRange where,
+                  const Scope &scope) const {
+  bool ok = true;
+  auto number = [&](const ExprPtr &expr, int64_t otherwise) {
+    if (!expr) {
+      return otherwise;
+    }
+    if (auto *last = dynCast<NameExpr>(expr.get());
+        last && last->name == "last") {
+      return size - 1;
+    }
+    std::optional<int64_t> value =
+        sema::evaluateInteger(*expr, scope.environment, diags, one);
+    ok &= value.has_value();
+    return value.value_or(0);
+  };
+  IndexRange result;
+  result.begin = number(range.index ? range.index : range.begin, 0);
+  result.end = range.index ? result.begin + 1 : number(range.end, size);
+  result.every = number(range.every, 1);
+  if (!ok) {
+    return std::nullopt;
+  }
+  if (result.begin < 0 || result.end > size || result.begin >= result.end ||
+      result.every < 1) {
+    diags.error(kind, where, all + " are none of 0 .. " + std::to_string(size))
+        .help("ranges are half open, and `last` is " +
+              std::to_string(size - 1));
+    return std::nullopt;
+  }
+  return result;
+}
+
 bool Names::addRange(const StepRange &range, const std::string &name,
                      layout::Step &step, const Scope &scope) const {
   const layout::DimInfo *dim = findDim(name);
@@ -377,42 +412,16 @@ bool Names::addRange(const StepRange &range, const std::string &name,
         .help(suggestion(name, loops));
     return false;
   }
-  bool ok = true;
-  auto number = [&](const ExprPtr &expr, int64_t otherwise) {
-    if (!expr) {
-      return otherwise;
-    }
-    if (auto *last = dynCast<NameExpr>(expr.get());
-        last && last->name == "last") {
-      return dim->size - 1;
-    }
-    std::optional<int64_t> value = sema::evaluateInteger(
-        *expr, scope.environment, diags, "an index of `" + name + "`");
-    ok &= value.has_value();
-    return value.value_or(0);
-  };
+  std::optional<IndexRange> indices = indexRange(
+      range, dim->size, "an index of `" + name + "`",
+      "these indices of `" + name + "`", Diag::UnknownPath, range.range, scope);
+  if (!indices) {
+    return false;
+  }
   step.hasRange = true;
-  if (range.index) {
-    step.begin = number(range.index, 0);
-    step.end = step.begin + 1;
-  } else {
-    step.begin = number(range.begin, 0);
-    step.end = number(range.end, dim->size);
-    step.every = number(range.every, 1);
-  }
-  if (!ok) {
-    return false;
-  }
-  if (step.begin < 0 || step.end > dim->size || step.every < 1 ||
-      step.begin >= step.end) {
-    diags
-        .error(Diag::UnknownPath, range.range,
-               "these indices of `" + name + "` are none of 0 .. " +
-                   std::to_string(dim->size))
-        .help("ranges are half open, and `last` is " +
-              std::to_string(dim->size - 1));
-    return false;
-  }
+  step.begin = indices->begin;
+  step.end = indices->end;
+  step.every = indices->every;
   if (step.begin != 0 || step.end != dim->size || step.every != 1) {
     diags
         .error(Diag::LaterLayers, range.range,

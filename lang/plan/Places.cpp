@@ -13,39 +13,16 @@ using layout::Selection;
 std::optional<std::vector<int64_t>>
 Splicer::coordinatesOf(const PlaceStmt::Where &where, int64_t size,
                        const Scope &scope) {
-  bool ok = true;
-  auto number = [&](const ExprPtr &expr, int64_t otherwise) {
-    if (!expr) {
-      return otherwise;
-    }
-    if (auto *last = dynCast<NameExpr>(expr.get());
-        last && last->name == "last") {
-      return size - 1;
-    }
-    std::optional<int64_t> value =
-        sema::evaluateInteger(*expr, scope.environment, diags,
-                              "a coordinate of `" + where.axis.text + "`");
-    ok &= value.has_value();
-    return value.value_or(0);
-  };
-  const StepRange &index = where.index;
-  int64_t begin = number(index.index ? index.index : index.begin, 0);
-  int64_t end = index.index ? begin + 1 : number(index.end, size);
-  int64_t every = number(index.every, 1);
-  if (!ok) {
-    return std::nullopt;
-  }
-  if (begin < 0 || end > size || begin >= end || every < 1) {
-    diags
-        .error(Diag::BadPlanStatement, where.range,
-               "these coordinates of `" + where.axis.text +
-                   "` are none of 0 .. " + std::to_string(size))
-        .help("ranges are half open, and `last` is " +
-              std::to_string(size - 1));
+  const std::string &axis = where.axis.text;
+  std::optional<IndexRange> range =
+      names.indexRange(where.index, size, "a coordinate of `" + axis + "`",
+                       "these coordinates of `" + axis + "`",
+                       Diag::BadPlanStatement, where.range, scope);
+  if (!range) {
     return std::nullopt;
   }
   std::vector<int64_t> coordinates;
-  for (int64_t at = begin; at < end; at += every) {
+  for (int64_t at = range->begin; at < range->end; at += range->every) {
     coordinates.push_back(at);
   }
   return coordinates;

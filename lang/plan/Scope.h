@@ -46,6 +46,11 @@ struct Scope {
   bool spliced = false; // by `use`: what is unused here is only a note
 };
 
+// Half open, within a size.
+struct IndexRange {
+  int64_t begin = 0, end = 0, every = 1;
+};
+
 // Resolves the names of one plan; shared by its parts.
 class Names {
 public:
@@ -68,6 +73,14 @@ public:
   std::optional<layout::Selection>
   clauses(const std::vector<ast::Clause> &clauses, layout::Selection start,
           const Scope &scope) const;
+  // What stands between brackets, within `size`. `one` and `all` say of what
+  // it is: "an index of `layer`", "these indices of `layer`". Nothing after an
+  // error, of this kind and at this place where it is out of the size.
+  std::optional<IndexRange> indexRange(const ast::StepRange &range,
+                                       int64_t size, const std::string &one,
+                                       const std::string &all, Diag kind,
+                                       SourceRange where,
+                                       const Scope &scope) const;
   const std::vector<layout::ValueInfo> &values() const { return all; }
 
 private:

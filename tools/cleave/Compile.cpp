@@ -506,9 +506,12 @@ Compiler::addPlan(const plan::Elaborated &elaborated) {
 /// those of the reproducible one.
 std::optional<layout::ProgramRecord>
 Compiler::ordinaryRecord(const plan::Elaborated &elaborated) {
+  if (!ordinary) {
+    return std::nullopt; // it is: the run is not reproducible
+  }
   std::optional<Pipelined> pipelined =
       makePipelined(frontend, elaborated, sampleDim());
-  if (!ordinary || !pipelined) {
+  if (!pipelined) {
     return std::nullopt;
   }
   OwningOpRef<ModuleOp> module(ordinary->clone());

@@ -314,24 +314,39 @@ size_t usedBy(const state::State &state, size_t device) {
   return bytes;
 }
 
+/// A state under the first plan of a set, on the first of nine devices.
+class NineDevices {
+public:
+  static constexpr size_t count = 9;
+  NineDevices(const format::PlanSetT &set, std::mt19937 &random) {
+    std::vector<device::Device *> devices;
+    for (size_t i = 0; i < count; ++i) {
+      owned.push_back(std::make_unique<device::CpuDevice>(nullptr));
+      devices.push_back(owned.back().get());
+    }
+    size_t first = format::toLayout(*set.plans[0]->mesh).devices();
+    Result<state::State> made =
+        state::State::create(set, 0, std::span(devices).first(first));
+    EXPECT_TRUE(made.ok()) << made.message();
+    state.emplace(std::move(*made));
+    state->addDevices(devices);
+    fill(*state, random);
+  }
+  state::State &operator*() { return *state; }
+  state::State *operator->() { return &*state; }
+
+private:
+  std::vector<std::unique_ptr<device::CpuDevice>> owned;
+  std::optional<state::State> state;
+};
+
 TEST(Relocation, RandomLayouts) {
   int done = 0, moved = 0, refused = 0;
   for (uint32_t seed = 0; seed < 1500; ++seed) {
     RandomLayouts random(seed);
     constexpr int plans = 4;
     format::PlanSetT set = randomSet(random, plans);
-    std::vector<std::unique_ptr<device::CpuDevice>> owned;
-    std::vector<device::Device *> devices;
-    for (int i = 0; i < 9; ++i) {
-      owned.push_back(std::make_unique<device::CpuDevice>(nullptr));
-      devices.push_back(owned.back().get());
-    }
-    size_t first = format::toLayout(*set.plans[0]->mesh).devices();
-    Result<state::State> state =
-        state::State::create(set, 0, std::span(devices).first(first));
-    ASSERT_TRUE(state.ok()) << state.message();
-    state->addDevices(devices);
-    fill(*state, random.random);
+    NineDevices state(set, random.random);
     std::vector<std::vector<char>> before = bytesOf(*state);
     state::Transfers transfers(set);
     for (int hop = 0; hop < 6; ++hop) {
@@ -360,7 +375,7 @@ TEST(Relocation, RandomLayouts) {
       ++done;
     }
     // Nothing is held for plans that are left.
-    for (size_t device = 0; device < devices.size(); ++device) {
+    for (size_t device = 0; device < NineDevices::count; ++device) {
       EXPECT_LE(usedBy(*state, device), state->memoryUsed(device));
       EXPECT_LE(state->memoryUsed(device),
                 usedBy(*state, device) + 64 * 2 * state->leaves());
@@ -483,18 +498,7 @@ TEST(Relocation, RoundsOfRandomLayouts) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     RandomLayouts random(seed);
     format::PlanSetT set = randomSet(random, 3, {40, 60, 25});
-    std::vector<std::unique_ptr<device::CpuDevice>> owned;
-    std::vector<device::Device *> devices;
-    for (int i = 0; i < 9; ++i) {
-      owned.push_back(std::make_unique<device::CpuDevice>(nullptr));
-      devices.push_back(owned.back().get());
-    }
-    size_t first = format::toLayout(*set.plans[0]->mesh).devices();
-    Result<state::State> state =
-        state::State::create(set, 0, std::span(devices).first(first));
-    ASSERT_TRUE(state.ok()) << state.message();
-    state->addDevices(devices);
-    fill(*state, random.random);
+    NineDevices state(set, random.random);
     std::vector<std::vector<char>> before = bytesOf(*state);
     state::Transfers transfers(set);
     for (int hop = 0; hop < 5; ++hop) {
